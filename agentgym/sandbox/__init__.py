@@ -1,0 +1,1 @@
+"""Where actions happen: one async protocol, its backends, images, and the reaper."""

@@ -1,0 +1,173 @@
+"""The sandbox protocol: everything above this room knows about where a command runs.
+
+A *backend* turns an `ImageSpec` into an image and an image into live sandboxes; a *sandbox* runs commands and moves
+files. How a sandbox comes to be (backend) is kept apart from how a command runs in it (one open channel per sandbox).
+Paths are absolute POSIX paths inside the sandbox. All methods raise `SandboxError` subclasses; a command that fails,
+times out or is killed is a result, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from agentgym.errors import AgentGymError, MachineError
+
+
+class SandboxError(AgentGymError):
+    """A sandbox, not the policy, failed. `retry_safe`: a fresh sandbox may succeed where this one failed."""
+
+    retry_safe = True
+
+
+class StartError(SandboxError):
+    """The engine did not give a running sandbox."""
+
+
+class ImageError(SandboxError):
+    """The image is missing or does not build; the message ends with the tail of the build log."""
+
+    retry_safe = False
+
+
+class TransportError(SandboxError):
+    """The channel to a live sandbox broke (engine died, container removed)."""
+
+
+class SandboxGone(TransportError):
+    """The sandbox no longer exists (killed, expired, lost with its node)."""
+
+
+class FileError(SandboxError):
+    """A file operation was refused or failed (missing, too large, path traversal, disk full)."""
+
+    retry_safe = False
+
+
+class BackendUnavailable(MachineError):
+    """No usable engine of this kind on this machine; the hint says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resources of one sandbox; enforced by the engine. lifetime_s: the reaper may remove it after that."""
+
+    cpus: float = 1.0
+    memory_mb: int = 2048
+    pids: int = 512
+    disk_mb: int = 4096
+    lifetime_s: float = 3600.0
+    network: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """What an image is built from: a directory with a Dockerfile, or a name to pull.
+
+    context: build context, holds `Dockerfile`. digest: "sha256:..." of everything the build reads (the cache key).
+    workdir: where commands start.
+    """
+
+    name: str
+    digest: str
+    context: Path | None = None
+    docker_image: str | None = None
+    workdir: str = "/testbed"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built image. ref: what the backend starts from (tag or directory). digest: identifies the content that runs."""
+
+    spec: ImageSpec
+    ref: str
+    digest: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What one command did.
+
+    exit_code: 0-255, 128+n for signal n; None when it timed out. output: stdout and stderr as interleaved, capped to head and
+    tail with `omitted_bytes` dropped between. timed_out: its whole process group was killed. duration: seconds.
+    """
+
+    exit_code: int | None
+    output: bytes
+    omitted_bytes: int = 0
+    timed_out: bool = False
+    oom_killed: bool = False
+    duration: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.output.decode("utf-8", errors="replace")
+
+
+class Sandbox(Protocol):
+    """One live, isolated environment."""
+
+    id: str
+    backend: str
+    image: Image
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        timeout: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stateful: bool = False,
+        output_limit: int = 1_000_000,
+        stdin: bytes | None = None,
+    ) -> ExecResult:
+        """Run `command` with `bash -c` (sh where there is no bash) in its own process group.
+
+        Returns when the command itself ends, also if a background child still holds its output. stateful: cwd and
+        exported variables are taken from, and left for, the other stateful calls of this sandbox; concurrent stateful
+        calls are serialised, others run in parallel. stdin is closed unless given.
+        """
+        ...
+
+    async def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes: ...
+
+    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Replace the content; parents are made; the mode of an existing file is kept unless given."""
+        ...
+
+    async def upload(self, source: Path, target: str) -> None:
+        """Copy a local file, or the content of a local directory, to `target`; links and modes are kept."""
+        ...
+
+    async def download(self, source: str, target: Path) -> None: ...
+
+    async def snapshot(self) -> Image:
+        """Freeze the file system as an image that `SandboxBackend.start` accepts; the sandbox goes on."""
+        ...
+
+    async def close(self) -> None:
+        """Remove the sandbox and all it holds; safe to call twice, and from a cancelled task."""
+        ...
+
+
+class SandboxBackend(Protocol):
+    """An engine that makes sandboxes."""
+
+    name: str
+
+    async def ensure_image(self, spec: ImageSpec) -> Image:
+        """Build or pull once per digest, also under concurrency; raises ImageError with the tail of the log."""
+        ...
+
+    async def start(self, image: Image, limits: Limits = Limits()) -> Sandbox: ...
+
+    async def reap(self, *, everything: bool = False) -> int:
+        """Remove what dead or expired owners left behind, from labels alone; `everything`: also what is alive. Returns the count."""
+        ...
+
+    async def close(self) -> None: ...

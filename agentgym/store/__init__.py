@@ -1,0 +1,1 @@
+"""What happened: trajectory records, their token codec, the SQL store and its integrity check."""

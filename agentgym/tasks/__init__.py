@@ -1,0 +1,1 @@
+"""Which problems exist: the task model, the registry, sources and validation."""

@@ -1,0 +1,34 @@
+"""Grades: what the hidden tests said about one patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """The agent's work as it left its sandbox: `git diff --binary` against the image's workdir, untracked files included.
+
+    tree_hash: git tree of the workspace. truncated: the size cap refused it (graded as no solution).
+    """
+
+    diff: bytes
+    tree_hash: str | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """reward: 1.0 or 0.0, None where the verifier itself failed (then `error` says why).
+
+    verdicts: every expected test id -> "passed" | "failed" | "error" | "skipped" | "missing".
+    vector: per-group fractions in [0, 1] ("fail_to_pass", "pass_to_pass"). log: tail of the runner's output, for people.
+    """
+
+    reward: float | None
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    vector: Mapping[str, float] = field(default_factory=dict)
+    duration: float = 0.0
+    error: str | None = None
+    log: str = ""

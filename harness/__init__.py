@@ -1,0 +1,1 @@
+"""How a policy acts: episode loop, tools, rendering, policies, rollout engine, replay."""

@@ -1,0 +1,1 @@
+"""How evidence becomes an update: sequences, credit, objectives, critic, learner."""
