@@ -137,6 +137,8 @@ class Channel:
                 outcome = lane.outcome
                 if not outcome.started and not timed_out and attempt + 1 < _RETRIES:
                     reopened = True
+                    lane.close()
+                    self._drop_idle()  # what killed this shell while idle has likely killed the others
                     if attempt:
                         await self._make_room()
                     continue
@@ -222,6 +224,11 @@ class Channel:
             lane.drain()
         else:
             self._idle.append(lane)
+
+    def _drop_idle(self) -> None:
+        for lane in self._idle:
+            lane.close()
+        self._idle.clear()
 
     async def _open_lane(self) -> Lane:
         if self._closed:

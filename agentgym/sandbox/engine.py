@@ -7,15 +7,14 @@ no API version: each engine answers in its own, and the fields used here have be
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
-from agentgym.sandbox.protocol import BackendUnavailable, SandboxError, SandboxGone, TransportError
+from agentgym.sandbox.protocol import BackendUnavailable, FileError, SandboxError, SandboxGone, TransportError
 
 _TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 _BUFFER = 1 << 20
@@ -76,20 +75,44 @@ class Engine:
         response = await self._send(method, path, json=body, params=params)
         return response.json() if response.content else None
 
-    async def put(self, path: str, content: AsyncIterator[bytes] | bytes, params: Mapping[str, Any]) -> None:
-        await self._send(
-            "PUT", path, content=content, params=params, headers={"content-type": "application/x-tar"}, timeout=None
-        )
-
-    @contextlib.asynccontextmanager
-    async def stream(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
-        """A GET whose body is read piecewise."""
+    async def has_path(self, container: str, path: str) -> bool:
         try:
-            async with self._client.stream("GET", path, params=params, timeout=None) as response:
+            await self._send("HEAD", f"/containers/{container}/archive", params={"path": path})
+        except EngineError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def put_archive(self, container: str, path: str, tar: IO[bytes]) -> None:
+        """Unpacks a tar below `path` of a container."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while piece := tar.read(_BUFFER):
+                yield piece
+
+        try:
+            await self._send(
+                "PUT",
+                f"/containers/{container}/archive",
+                content=pieces(),
+                params={"path": path, "noOverwriteDirNonDir": "true"},
+                headers={"content-type": "application/x-tar"},
+                timeout=None,
+            )
+        except EngineError as error:
+            raise _file_error(container, path, error) from error
+
+    async def get_archive(self, container: str, path: str, into: IO[bytes]) -> None:
+        """Writes the tar of one path of a container to `into`."""
+        url = f"/containers/{container}/archive"
+        try:
+            async with self._client.stream("GET", url, params={"path": path}, timeout=None) as response:
                 if response.status_code >= 400:
                     await response.aread()
-                    raise _refused(response)
-                yield response
+                    raise _file_error(container, path, _refused(response))
+                async for piece in response.aiter_bytes(_BUFFER):
+                    into.write(piece)
         except httpx.TransportError as error:
             raise TransportError(f"docker engine at {self.address}: {error!r}") from error
 
@@ -179,6 +202,12 @@ class ExecStream:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _file_error(container: str, path: str, error: EngineError) -> SandboxError:
+    if error.status == 404 and "No such container" in str(error):
+        return SandboxGone(f"the container {container[:12]} is gone")
+    return FileError(f"{path}: {error}")
 
 
 def _refused(response: httpx.Response) -> EngineError:
