@@ -23,7 +23,7 @@ test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole 
 check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can

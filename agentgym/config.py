@@ -32,9 +32,7 @@ class ConfigError(InputError):
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
 
 
-def load_config(
-    cls: type[ConfigT], files: Sequence[Path] = (), overrides: Mapping[str, Any] | None = None
-) -> ConfigT:
+def load_config(cls: type[ConfigT], files: Sequence[Path] = (), overrides: Mapping[str, Any] | None = None) -> ConfigT:
     """Build `cls` from TOML `files` (later ones win) and `overrides` (dotted keys win over all files).
 
     Raises ConfigError naming the file, the key, what was wrong and the nearest valid key.

@@ -19,8 +19,12 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    job: Annotated[str, typer.Option("--for", help="Judge by what this job needs: quickstart or tests.")] = "quickstart",
-    fix: Annotated[bool, typer.Option("--fix", help="As root on Debian: install and start what the job misses.")] = False,
+    job: Annotated[
+        str, typer.Option("--for", help="Judge by what this job needs: quickstart or tests.")
+    ] = "quickstart",
+    fix: Annotated[
+        bool, typer.Option("--fix", help="As root on Debian: install and start what the job misses.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Say what this machine can do and what is missing, with the command that mends it.

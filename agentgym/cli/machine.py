@@ -31,7 +31,9 @@ class Check:
 
 def _run(*argv: str, timeout: float = 20.0) -> tuple[int, str]:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+        )
     except FileNotFoundError:
         return 127, f"{argv[0]}: not installed"
     except subprocess.TimeoutExpired:
@@ -54,7 +56,9 @@ def resources() -> Check:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     detail = f"{cpus} CPUs, {memory:.0f} GiB memory, {free:.0f} GiB disk free here"
-    return Check("resources", memory >= 6 and free >= 8, detail, "6 GiB memory and 8 GiB free disk are the least", ("all",))
+    return Check(
+        "resources", memory >= 6 and free >= 8, detail, "6 GiB memory and 8 GiB free disk are the least", ("all",)
+    )
 
 
 def docker() -> Check:

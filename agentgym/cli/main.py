@@ -23,7 +23,20 @@ app = typer.Typer(
 )
 
 # Imported on first use: `agentgym --help` and `doctor` must not wait for torch.
-COMMANDS = ("doctor", "tasks", "images", "models", "sandbox", "rollout", "train", "eval", "replay", "store", "serve", "quickstart")
+COMMANDS = (
+    "doctor",
+    "tasks",
+    "images",
+    "models",
+    "sandbox",
+    "rollout",
+    "train",
+    "eval",
+    "replay",
+    "store",
+    "serve",
+    "quickstart",
+)
 
 
 @app.callback(invoke_without_command=True)
