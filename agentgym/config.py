@@ -45,6 +45,8 @@ def load_config(cls: type[ConfigT], files: Sequence[Path] = (), overrides: Mappi
         table = values
         for parent in parents:
             table = table.setdefault(parent, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"{parent}: a table of keys is needed there (got {table!r})")
         table[leaf] = value
     return parse_config(cls, values, origin=", ".join(map(str, files)) or "options")
 

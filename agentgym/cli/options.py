@@ -100,7 +100,7 @@ def _leaves(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 def _annotation(key: str, field: FieldInfo, *, argument: bool) -> Any:
     kind = _option_type(field.annotation)
     default = field.get_default(call_default_factory=True)
-    shown = "" if default in (None, PydanticUndefined, [], ()) else f" [default: {default}]"
+    shown = "" if default in (None, PydanticUndefined, [], ()) else f" (default: {default})"
     text = f"{field.description or ''}{shown}"
     if argument:
         return Annotated[kind | None, typer.Argument(help=text, show_default=False)]
