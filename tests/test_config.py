@@ -16,7 +16,7 @@ class Sampling(Config):
 
 class Job(Config):
     concurrency: int = Field(4, ge=1)
-    tasks: list[str] = []
+    tasks: list[str] = Field(default_factory=list)
     sampling: Sampling = Sampling()
 
 
