@@ -42,11 +42,11 @@ def doctor(
     emit({"usable": not missing, "checks": [asdict(check) for check in checks]}, _table(checks, job), as_json=as_json)
     if missing:
         names = ", ".join(check.name for check in missing)
-        raise MachineError(f"{job} cannot run here: {names}", hint="; ".join(check.fix for check in missing))
+        raise MachineError(f"{job.value} cannot run here: {names}", hint="; ".join(check.fix for check in missing))
 
 
-def _table(checks: list[machine.Check], job: str) -> Table:
-    table = Table(title=f"This machine, for {job}", title_justify="left", box=None, pad_edge=False)
+def _table(checks: list[machine.Check], job: machine.Job) -> Table:
+    table = Table(title=f"This machine, for {job.value}", title_justify="left", box=None, pad_edge=False)
     for heading in ("", "what", "found", "to mend"):
         table.add_column(heading)
     for check in checks:

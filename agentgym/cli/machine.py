@@ -12,10 +12,18 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 APT = "apt-get install -y --no-install-recommends"
 DOCKERD_LOG = Path("/var/log/agentgym-dockerd.log")
+
+
+class Job(StrEnum):
+    """What a machine may be needed for."""
+
+    QUICKSTART = "quickstart"
+    TESTS = "tests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +102,13 @@ def examine() -> list[Check]:
     return [check() for check in CHECKS]
 
 
-def missing_for(job: str, checks: list[Check]) -> list[Check]:
-    """What `job` ("quickstart", "tests") still needs. Quickstart needs any one sandbox; tests need all of them."""
+def missing_for(job: Job, checks: list[Check]) -> list[Check]:
+    """What `job` still needs. Quickstart needs any one sandbox; tests need all of them."""
     needed = [c for c in checks if not c.ok and ("all" in c.needed_for or job in c.needed_for)]
     sandboxes = [c for c in checks if "sandbox" in c.needed_for]
-    if job == "quickstart" and not any(c.ok for c in sandboxes):
+    if job is Job.QUICKSTART and not any(c.ok for c in sandboxes):
         needed += [c for c in sandboxes if c.name == "bubblewrap"]
-    if job == "quickstart" and any(c.name == "docker" and c.ok for c in checks):
+    if job is Job.QUICKSTART and any(c.name == "docker" and c.ok for c in checks):
         needed += [c for c in checks if c.name == "debootstrap" and not c.ok]
     return needed
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import agentgym
+from agentgym.cli import doctor, models
 from agentgym.cli.options import expand_at_files
 from agentgym.cli.output import configure_logging, stderr
 from agentgym.errors import AgentGymError
@@ -22,21 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Imported on first use: `agentgym --help` and `doctor` must not wait for torch.
-COMMANDS = (
-    "doctor",
-    "tasks",
-    "images",
-    "models",
-    "sandbox",
-    "rollout",
-    "train",
-    "eval",
-    "replay",
-    "store",
-    "serve",
-    "quickstart",
-)
+# Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
+for group in (doctor, models):
+    group.register(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -53,19 +42,11 @@ def root(
 def main() -> None:
     """Entry point. Exit codes: 0 ok, 1 the work failed, 2 usage, 3 environment not usable, 130 interrupted."""
     arguments = expand_at_files(sys.argv[1:])
-    for name in COMMANDS:
-        importlib.import_module(f"agentgym.cli.{name}").register(app)
     try:
         app(arguments)
     except AgentGymError as error:
-        stderr.print(f"[bold red]error:[/] {_escape(str(error))}", highlight=False)
+        stderr.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         stderr.print("interrupted")
         sys.exit(130)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
