@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    job: Annotated[
-        str, typer.Option("--for", help="Judge by what this job needs: quickstart or tests.")
-    ] = "quickstart",
+    job: Annotated[machine.Job, typer.Option("--for", help="Judge by what this job needs.")] = machine.Job.QUICKSTART,
     fix: Annotated[
         bool, typer.Option("--fix", help="As root on Debian: install and start what the job misses.")
     ] = False,
