@@ -1,7 +1,7 @@
 """Content digests of directories: what a task or a build context *is*, independent of where and when it was unpacked.
 
-A digest covers each file's relative path, executable bit and bytes (a link's target for links), in sorted order, so it does not
-depend on directory order, timestamps or owners. Caches that tools leave behind are no content.
+A digest covers each file's relative path, executable bit and bytes (a link's target for links), in sorted order, so
+it does not depend on directory order, timestamps or owners. Caches that tools leave behind are no content.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def content_files(root: Path) -> Iterator[Path]:
 
 
 def tree_digest(root: Path, *, salt: bytes = b"") -> str:
-    """ "sha256:<hex>" over the content of `root`; `salt` adds what lies outside the tree (a workdir, an environment)."""
+    """`sha256:<hex>` over the content of `root`; `salt` adds what lies outside the tree (a workdir, an environment)."""
     total = hashlib.sha256(salt)
     for path in content_files(root):
         name = path.relative_to(root).as_posix().encode()

@@ -1,4 +1,4 @@
-"""Faults of a manifest, all at once: each names its key, what is wrong with it, and the nearest valid key where one exists."""
+"""Faults of a manifest, all at once: each names its key, what is wrong with it, and the nearest valid key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Judge a task under the `harbor` CLI: lay the hidden tests over the workdir, run them, write the reward. Standard library only.
+"""Judge a task under the `harbor` CLI: lay the hidden tests over the workdir, run them, write the reward. Standard
+library only.
 
-A task copies this file to `tests/harbor_verify.py`, and its `tests/test.sh` calls it; agentgym's own grader does not use it (it
-grades a diff in a fresh sandbox). Both read the same `tests/expected.json` and mean the same by "solved": every expected test
-was reported, and passed.
+A task copies this file to `tests/harbor_verify.py`, and its `tests/test.sh` calls it; agentgym's own grader does not
+use it (it grades a diff in a fresh sandbox). Both read the same `tests/expected.json` and mean the same by "solved":
+every expected test was reported, and passed.
 
     python3 harbor_verify.py --hidden TREE --expected FILE --reward FILE --owned GLOB [--owned GLOB ...] -- COMMAND ...
 """
@@ -63,7 +64,7 @@ def run(command, files):
         report = Path(scratch, "report.json")
         paths = [scratch] + [path for path in [os.environ.get("PYTHONPATH")] if path]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), HARBOR_VERIFY_REPORT=str(report))
-        subprocess.run(command + ["-p", "harbor_verify_plugin"] + files, env=environment, stdin=subprocess.DEVNULL)
+        subprocess.run([*command, "-p", "harbor_verify_plugin", *files], env=environment, stdin=subprocess.DEVNULL)
         return json.loads(report.read_text()) if report.exists() else {}
 
 
@@ -82,9 +83,9 @@ def main():
     failed = [test for test in expected if outcomes.get(test) != "passed"]
     for test in failed:
         print(outcomes.get(test, "missing"), test)
-    print("%d of %d expected tests passed" % (len(expected) - len(failed), len(expected)))
+    print(f"{len(expected) - len(failed)} of {len(expected)} expected tests passed")
     chosen.reward.parent.mkdir(parents=True, exist_ok=True)
-    chosen.reward.write_text("%d\n" % (not failed))
+    chosen.reward.write_text(f"{int(not failed)}\n")
 
 
 if __name__ == "__main__":

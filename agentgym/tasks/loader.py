@@ -80,7 +80,7 @@ def _directory_faults(root: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _expected(root: Path, table: AgentGymTable, faults: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(FAIL_TO_PASS, PASS_TO_PASS), from the table or the file it names; what is wrong with them is added to `faults`."""
+    """(FAIL_TO_PASS, PASS_TO_PASS), from the table or the file it names; what is wrong with them goes to `faults`."""
     lists = {"fail_to_pass": table.fail_to_pass, "pass_to_pass": table.pass_to_pass}
     if table.expected is not None:
         try:

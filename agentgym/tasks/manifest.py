@@ -1,8 +1,9 @@
 """`task.toml` as pydantic models: Harbor's tables (schema 1.0 to 1.4) and our `[agentgym]` table.
 
-Two strictnesses. `[agentgym]` is ours: an unknown key is a fault. Harbor's tables grow with Harbor, so a key we do not know is
-left alone unless it is nearly one we do know (then it is a typo that would silently lose a limit). What Harbor can ask and we
-cannot give (several steps, MCP servers, GPUs, other operating systems) is a fault of its own, never ignored.
+Two strictnesses. `[agentgym]` is ours: an unknown key is a fault. Harbor's tables grow with Harbor, so a key we do
+not know is left alone unless it is nearly one we do know (then it is a typo that would silently lose a limit). What
+Harbor can ask and we cannot give (several steps, MCP servers, GPUs, other operating systems) is a fault of its own,
+never ignored.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class EnvironmentTable(HarborTable):
 
 
 class FilesSource(BaseModel):
-    """Everything lies in the task directory: `tests/hidden` is laid over the workdir, `solution/gold.patch` solves it."""
+    """All lies in the task directory: `tests/hidden` is laid over the workdir, `solution/gold.patch` solves it."""
 
     model_config = ConfigDict(extra="forbid")
     kind: Literal["files"] = Field(default="files", description="Source kind")

@@ -1,7 +1,8 @@
-"""Globs over paths inside a task's workdir, one meaning everywhere: `*` stays in a folder, `**` crosses folders.
+"""Globs over paths inside a task's workdir, one meaning everywhere.
 
-Loader, importers and the grader must agree on which files the tests own; a glob that two of them read differently is a
-hole in the reward. Matching is on POSIX paths relative to the workdir, case-sensitive, whole path.
+`*` and `?` stay in a folder, `**` crosses folders, `[abc]` is a class, and a glob that names a folder owns all below
+it. Loader, importers and grader must agree on which files the tests own; a glob that two of them read differently is
+a hole in the reward. Matching is on POSIX paths relative to the workdir, case-sensitive, whole path.
 """
 
 from __future__ import annotations
@@ -10,30 +11,21 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", re.DOTALL)
+_SPECIAL = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
-@lru_cache(maxsize=1024)
+
+@lru_cache(maxsize=4096)
 def _pattern(glob: str) -> re.Pattern[str]:
-    out = ""
-    index = 0
-    while index < len(glob):
-        if glob.startswith("**/", index):
-            out += "(?:.*/)?"
-            index += 3
-        elif glob.startswith("**", index):
-            out += ".*"
-            index += 2
-        elif glob[index] == "*":
-            out += "[^/]*"
-            index += 1
-        elif glob[index] == "?":
-            out += "[^/]"
-            index += 1
+    expression = ""
+    for token in _TOKEN.findall(glob.removeprefix("./").rstrip("/")):
+        if len(token) > 2 and token.startswith("["):
+            expression += token.replace("[!", "[^")
         else:
-            out += re.escape(glob[index])
-            index += 1
-    return re.compile(out, re.DOTALL)
+            expression += _SPECIAL.get(token) or re.escape(token)
+    return re.compile(rf"{expression}(?:/.*)?\Z", re.DOTALL)
 
 
 def matches(path: str, globs: Iterable[str]) -> bool:
-    """Does the relative POSIX path match any of the globs?"""
-    return any(_pattern(glob).fullmatch(path) for glob in globs)
+    """Does the relative POSIX path, or a folder above it, match any of the globs?"""
+    return any(_pattern(glob).match(path) for glob in globs)

@@ -1,10 +1,11 @@
 """PyPI release pairs: the older release is the problem; the newer one's source is the answer and its tests the judge.
 
-No third-party code is shipped: both source distributions are pinned by sha256, fetched through pip's configured index when
-they are needed, and kept in the user's cache by digest. From the pair follow
+No third-party code is shipped: both source distributions are pinned by sha256, fetched through pip's configured index
+when they are needed, and kept in the user's cache by digest. From the pair follow
 
-    hidden tests  the newer release's test-owned files (old test files are deleted before they are laid over the workdir)
-    gold patch    `git diff --binary` from old to new over *source* files only; docs, metadata and tests stay as they were
+    hidden tests  the newer release's test-owned files (old test files are deleted before they are laid over the
+    workdir) gold patch    `git diff --binary` from old to new over *source* files only; docs, metadata and tests stay
+    as they were
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from agentgym.tasks.manifest import PypiSource
 from agentgym.tasks.paths import matches
 
 NOT_SOURCE = (
-    "*.md", "*.rst", "*.txt", "PKG-INFO", "**/*.egg-info/**", "LICENSE*", "LICENCE*", "COPYING*", "AUTHORS*",
-    "CHANGE*", "NEWS*", "README*", "MANIFEST.in", "setup.cfg", "setup.py", "pyproject.toml", "tox.ini", "noxfile.py", "Makefile",
-    "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "bench/**", "changelog.d/**", "news/**",
-    ".*", ".*/**",
+    "*.md", "*.rst", "*.txt", "PKG-INFO", "**/*.egg-info/**", "LICENSE*", "LICENCE*", "COPYING*", "AUTHORS*", "CHANGE*",
+    "NEWS*", "README*", "MANIFEST.in", "setup.cfg", "setup.py", "pyproject.toml", "tox.ini", "noxfile.py", "Makefile",
+    "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "bench/**", "changelog.d/**",
+    "news/**", ".*", ".*/**",
 )  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def cache_root() -> Path:
 
 @contextmanager
 def _filled_once(target: Path) -> Iterator[Path | None]:
-    """Yields a scratch directory that becomes `target` when the block ends, or None where `target` exists; safe under races."""
+    """A scratch folder that becomes `target` when the block ends, or None where `target` exists; safe under races."""
     if target.exists():
         yield None
         return

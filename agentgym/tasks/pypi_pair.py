@@ -1,7 +1,8 @@
 """Write a PyPI release pair as a task directory in the Harbor layout, ready for agentgym and for the `harbor` CLI.
 
-The directory holds no third-party code: the Dockerfile fetches the old release by sha256 and knows nothing of the new one;
-`tests/test.sh` and `solution/solve.sh` (which Harbor uploads only when it needs them) fetch the new one the same way.
+The directory holds no third-party code: the Dockerfile fetches the old release by sha256 and knows nothing of the new
+one; `tests/test.sh` and `solution/solve.sh` (which Harbor uploads only when it needs them) fetch the new one the same
+way.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _FETCH = "/usr/local/bin/fetch-sdist"
 class PairRecipe:
     """Everything that a pair's directory says. python_path: the import root, relative to the workdir ("." or "src").
 
-    pip: pinned requirements of the test run. editable: install the tree itself (its metadata is needed), else PYTHONPATH will do.
+    pip: pinned requirements of the test run. editable: install the tree itself (its metadata is needed), else
+    PYTHONPATH will do.
     """
 
     id: str
@@ -181,7 +183,8 @@ trap 'rm -rf "$new"' EXIT
 {_fetch_new(recipe.source)}
 cd /testbed
 export {environment}
-python3 /tests/harbor_verify.py --hidden "$new/tree" --expected /tests/expected.json --reward /logs/verifier/reward.txt \\
+python3 /tests/harbor_verify.py --hidden "$new/tree" \\
+    --expected /tests/expected.json --reward /logs/verifier/reward.txt \\
     {owned} -- {shlex.join(test_command(recipe))}
 """
 

@@ -1,4 +1,4 @@
-"""Write TOML tables of strings, numbers, booleans and string lists: all that a manifest needs (the standard library only reads)."""
+"""Write TOML tables of strings, numbers, booleans and string lists: all that a manifest needs (tomllib only reads)."""
 
 from __future__ import annotations
 

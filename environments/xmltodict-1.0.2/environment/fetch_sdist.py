@@ -1,9 +1,10 @@
 """Fetch one source distribution, check its sha256, unpack it safely. Standard library only, Python >= 3.8.
 
-This file is a module of agentgym *and* a program: a PyPI-pair task copies it beside its Dockerfile, so that the image, the
-tests and the solution fetch in the one way that is tested. `pip download` will not do: it runs the package's build backend for
-metadata, which fails for some old packages and executes code that nobody pinned. Where packages come from is pip's business
-all the same: index, extra indexes, certificate, credentials and trusted hosts are read from pip's own configuration.
+This file is a module of agentgym *and* a program: a PyPI-pair task copies it beside its Dockerfile, so that the
+image, the tests and the solution fetch in the one way that is tested. `pip download` will not do: it runs the
+package's build backend for metadata, which fails for some old packages and executes code that nobody pinned. Where
+packages come from is pip's business all the same: index, extra indexes, certificate, credentials and trusted hosts
+are read from pip's own configuration.
 
     python3 fetch_sdist.py PACKAGE FILENAME SHA256 TARGET     TARGET must not exist or be empty
 """
@@ -38,8 +39,10 @@ def pip_settings():
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     environment = {**os.environ, "COLUMNS": "1000", "PIP_NO_COLOR": "1"}
     try:
-        lines = subprocess.run(pip + ["config", "list"], env=environment, capture_output=True, text=True, check=True).stdout
-        text = subprocess.run(pip + ["download", "--help"], env=environment, capture_output=True, text=True).stdout
+        lines = subprocess.run(
+            [*pip, "config", "list"], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        text = subprocess.run([*pip, "download", "--help"], env=environment, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise FetchError(f"pip of {sys.executable} does not answer, so its index is unknown: {error}") from error
     settings = {}
@@ -58,7 +61,7 @@ def _open(url, settings, accept="*/*"):
     parts = urllib.parse.urlsplit(url)
     headers = {"Accept": accept, "User-Agent": "agentgym-fetch-sdist/1"}
     if parts.username:
-        secret = "%s:%s" % (urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))
+        secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
         headers["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
         parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     context = ssl.create_default_context(cafile=settings.get("cert") or None)
@@ -89,7 +92,7 @@ class _Anchors(HTMLParser):
 
 
 def list_files(package, settings=None):
-    """[(filename, url, sha256 or None)] that the configured indexes offer; FetchError says what each of them answered."""
+    """[(filename, url, sha256 or None)] that the configured indexes offer; FetchError says what each of them said."""
     settings = pip_settings() if settings is None else settings
     indexes = [settings.get("index-url"), *settings.get("extra-index-url", "").split()]
     name = re.sub(r"[-_.]+", "-", package).lower()
@@ -104,7 +107,9 @@ def list_files(package, settings=None):
             continue
         if "json" in kind:
             for entry in json.loads(body)["files"]:
-                files.append((entry["filename"], urllib.parse.urljoin(base, entry["url"]), entry["hashes"].get("sha256")))
+                files.append(
+                    (entry["filename"], urllib.parse.urljoin(base, entry["url"]), entry["hashes"].get("sha256"))
+                )
         else:
             anchors = _Anchors()
             anchors.feed(body.decode("utf-8", "replace"))
@@ -135,7 +140,7 @@ def download(package, filename, sha256, target, settings=None):
 
 
 def unpack(archive, target):
-    """Unpack an sdist into `target` without its top folder. Only files and folders: a link becomes the file it names."""
+    """Unpack an sdist into `target` without its top folder. A link becomes the file it names; nothing leaves `target`."""
     target = Path(target)
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):

@@ -9,5 +9,5 @@ def test_seconds(seconds, shown):
 
 
 def test_negative_durations_are_refused():
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="negative"):
         format_duration(-1)
