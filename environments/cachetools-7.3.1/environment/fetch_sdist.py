@@ -140,7 +140,7 @@ def download(package, filename, sha256, target, settings=None):
 
 
 def unpack(archive, target):
-    """Unpack an sdist into `target` without its top folder. A link becomes the file it names; nothing leaves `target`."""
+    """Unpack an sdist into `target`, less its top folder. A link becomes the file it names; nothing leaves `target`."""
     target = Path(target)
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
