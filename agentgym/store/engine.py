@@ -81,7 +81,6 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
         "journal_mode = WAL",
         "synchronous = NORMAL",
         "foreign_keys = ON",
-        "mmap_size = 268435456",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

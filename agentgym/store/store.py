@@ -15,18 +15,17 @@ and skipped: it never stops the others.
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from agentgym.store.codec import decode_layout
 from agentgym.store.engine import connect, reading, store_url, writing
-from agentgym.store.errors import CorruptError, NotFoundError, StoreError
+from agentgym.store.errors import NotFoundError, StoreError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
 from agentgym.store.migrate import migrate
 from agentgym.store.records import Trajectory
@@ -35,16 +34,9 @@ from agentgym.store.schema import document as documents
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import Sequence, sequences_of_layout
+from agentgym.store.stream import OnCorrupt, log_corrupt, read_blobs, stream
 
-SUMMARY_PAGE = 512
-BODY_PAGE = 16
-OnCorrupt = Callable[[str, CorruptError], None]
-_Item = TypeVar("_Item")
-_log = logging.getLogger(__name__)
-
-
-def _log_corrupt(trajectory_id: str, error: CorruptError) -> None:
-    _log.warning("skipped: %s", error)
+_EVERYTHING = (bodies.c.tokens, bodies.c.detail)
 
 
 class Store:
@@ -106,12 +98,8 @@ class Store:
     def get(self, id_or_prefix: str) -> Trajectory:
         """One trajectory by id or unique prefix. Raises NotFoundError, or CorruptError for damaged bytes."""
         summary = self.summary(id_or_prefix)
-        with reading(self.engine) as connection:
-            body = connection.execute(sa.select(bodies).where(bodies.c.trajectory_id == summary.id)).first()
         with naming(summary.id):
-            if body is None:
-                raise CorruptError("it has no body")
-            return decode_trajectory(summary, body.tokens, body.detail)
+            return decode_trajectory(summary, *read_blobs(self.engine, summary.id, _EVERYTHING))
 
     def summary(self, id_or_prefix: str) -> TrajectorySummary:
         """The columns of one trajectory by id or unique prefix. Raises NotFoundError."""
@@ -129,10 +117,10 @@ class Store:
             return TrajectorySummary.of_row(found[0])
 
     def query(
-        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = _log_corrupt
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
     ) -> Iterator[TrajectorySummary]:
         """Stream the columns of all matching trajectories."""
-        return self._stream(where, sa.select(rows), SUMMARY_PAGE, lambda summary, _: summary, on_corrupt)
+        return stream(self.engine, where, (), lambda summary: summary, on_corrupt)
 
     def count(self, where: TrajectoryFilter = TrajectoryFilter()) -> int:
         """How many trajectories match (`limit` ignored)."""
@@ -142,44 +130,31 @@ class Store:
             ).scalar_one()
 
     def iter(
-        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = _log_corrupt
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
     ) -> Iterator[Trajectory]:
         """Stream all matching trajectories."""
-        query = sa.select(rows, bodies.c.tokens.label("token_blob"), bodies.c.detail).outerjoin(bodies)
-        return self._stream(
-            where,
-            query,
-            BODY_PAGE,
-            lambda summary, row: decode_trajectory(summary, _present(row.token_blob), _present(row.detail)),
-            on_corrupt,
-        )
+        return stream(self.engine, where, _EVERYTHING, decode_trajectory, on_corrupt)
 
     def iter_sequences(
-        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = _log_corrupt
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
     ) -> Iterator[tuple[TrajectorySummary, list[Sequence]]]:
         """Stream what a learner reads: each matching trajectory's columns and sequences. Reads no steps and no text."""
-        query = sa.select(rows, bodies.c.tokens.label("token_blob")).outerjoin(bodies)
 
-        def decode(summary: TrajectorySummary, row: Any) -> tuple[TrajectorySummary, list[Sequence]]:
-            layout = decode_layout(_present(row.token_blob))
+        def decode(summary: TrajectorySummary, tokens: bytes) -> tuple[TrajectorySummary, list[Sequence]]:
             return summary, sequences_of_layout(
-                layout, trajectory_id=summary.id, reward=summary.reward, termination=summary.termination
+                decode_layout(tokens),
+                trajectory_id=summary.id,
+                reward=summary.reward,
+                termination=summary.termination,
             )
 
-        return self._stream(where, query, BODY_PAGE, decode, on_corrupt)
+        return stream(self.engine, where, (bodies.c.tokens,), decode, on_corrupt)
 
     def iter_blobs(
-        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = _log_corrupt
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
     ) -> Iterator[tuple[TrajectorySummary, bytes, bytes]]:
         """Stream columns, token blob and detail blob of all matching trajectories, undecoded."""
-        query = sa.select(rows, bodies.c.tokens.label("token_blob"), bodies.c.detail).outerjoin(bodies)
-        return self._stream(
-            where,
-            query,
-            BODY_PAGE,
-            lambda summary, row: (summary, _present(row.token_blob), _present(row.detail)),
-            on_corrupt,
-        )
+        return stream(self.engine, where, _EVERYTHING, lambda *found: found, on_corrupt)
 
     def database_faults(self) -> list[str]:
         """What the database itself finds wrong: damaged pages of an SQLite file, bodies that belong to no
@@ -221,45 +196,3 @@ class Store:
         if text is None:
             raise NotFoundError(f"no document {digest!r}")
         return json.loads(text)
-
-    def _stream(
-        self,
-        where: TrajectoryFilter,
-        query: sa.Select[Any],
-        page: int,
-        decode: Callable[[TrajectorySummary, Any], _Item],
-        on_corrupt: OnCorrupt,
-    ) -> Iterator[_Item]:
-        key = sa.tuple_(rows.c.created_at, rows.c.id)
-        order = [rows.c.created_at, rows.c.id]
-        if where.newest_first:
-            order = [column.desc() for column in order]
-        query = query.where(*where.conditions()).order_by(*order)
-        left = where.limit if where.limit is not None else None
-        last: tuple[float, str] | None = None
-        while left is None or left > 0:
-            size = page if left is None else min(page, left)
-            part = query.limit(size)
-            if last is not None:
-                bound = sa.tuple_(sa.literal(last[0], sa.Double), sa.literal(last[1]))
-                part = part.where(key < bound if where.newest_first else key > bound)
-            with reading(self.engine) as connection:
-                found = connection.execute(part).all()
-            for row in found:
-                try:
-                    with naming(row.id):
-                        item = decode(TrajectorySummary.of_row(row), row)
-                except CorruptError as error:
-                    on_corrupt(row.id, error)
-                    continue
-                yield item
-            if len(found) < size:
-                return
-            last = (found[-1].created_at, found[-1].id)
-            left = None if left is None else left - len(found)
-
-
-def _present(blob: bytes | None) -> bytes:
-    if blob is None:
-        raise CorruptError("it has no body")
-    return blob
