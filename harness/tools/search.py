@@ -8,6 +8,8 @@ quoting can break it.
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from typing import Literal
 
 from pydantic import Field
@@ -17,40 +19,7 @@ from harness.tools.text import readable, shorten
 
 _MAX_LINE = 300
 
-# Lines of the answer, then a line "\1<exit status>"; awk counts what it does not print.
-_RG = """
-rg --no-config --color never --sort path --no-messages -H -n $FLAGS ${GLOB:+--glob "$GLOB"} -f - -- "$WHERE" 2>&1
-"""
-_GREP = """
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-cat > "$work/pattern"
-dialect=-E
-printf x | grep -P x >/dev/null 2>&1 && dialect=-P
-case " $FLAGS " in *" -F "*) dialect= ;; esac
-printf '' | grep $dialect -f "$work/pattern" 2> "$work/error"
-[ $? -le 1 ] || { cat "$work/error"; exit 2; }
-if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    if [ -n "$GLOB" ] && [ -d "$WHERE" ]; then
-        case $GLOB in */*) spec=":(glob)${WHERE%/}/$GLOB" ;; *) spec=":(glob)${WHERE%/}/**/$GLOB" ;; esac
-    else spec=$WHERE; fi
-    case $spec in :*./*) spec=":(glob)${spec#*./}" ;; esac
-    git -c safe.directory='*' ls-files -coz --exclude-standard -- "$spec"
-else
-    case $GLOB in */*) find "$WHERE" -type f -not -path '*/.*' -path "*${GLOB#/}" -print0 ;;
-        *) find "$WHERE" -type f -not -path '*/.*' -name "${GLOB:-*}" -print0 ;; esac
-fi | tr '\\0' '\\n' | grep -v '^\\(.*/\\)\\{0,1\\}\\.[^/.]' | LC_ALL=C sort -u | tr '\\n' '\\0' > "$work/files"
-[ -s "$work/files" ] || exit 1
-xargs -0 grep $dialect -s -I -H -n $FLAGS -f "$work/pattern" -- < "$work/files" 2>&1
-[ $? -eq 0 ] || exit 1
-"""
-_SCRIPT = """
-cd "$WORKDIR" || exit 2
-{{ ( if command -v rg >/dev/null 2>&1 && [ -z "$NO_RG" ]; then {rg}; else {grep}; fi ); printf '\\001%d\\n' $?; }} | awk
--v max="$MAX" ' /^\\001/ {{ status = substr($0, 2); next }} n++ < max {{ print substr($0, 1, 2000) }} END {{ printf
-"\\001%d %d\\n", status, n }}'
-"""
-SCRIPT = _SCRIPT.format(rg=_RG.strip(), grep=_GREP.strip())
+_SCRIPT = (files("harness.tools") / "search.sh").read_text(encoding="utf-8")
 
 
 class SearchArguments(Arguments):
@@ -67,6 +36,11 @@ class SearchArguments(Arguments):
 async def _search(context: ToolContext, arguments: SearchArguments) -> Observation:
     if "\n" in arguments.pattern:
         return Observation("Error: the pattern must be one line; search for one of its lines.", exit_code=1)
+    glob = arguments.glob or ""
+    if glob.startswith("!"):
+        return Observation("Error: glob says which files to search; it cannot exclude.", exit_code=1)
+    if "/" in glob and not glob.startswith("**/"):
+        glob = "**/" + glob.lstrip("/")
     flags = [
         *(["-F"] if arguments.literal else []),
         *(["-i"] if arguments.ignore_case else []),
@@ -74,11 +48,12 @@ async def _search(context: ToolContext, arguments: SearchArguments) -> Observati
         *({"lines": [], "files": ["-l"], "counts": ["-c"]}[arguments.show]),
     ]
     result = await context.sandbox.exec(
-        SCRIPT,
+        _SCRIPT,
         env={
             "WORKDIR": context.workdir,
-            "WHERE": arguments.path,
-            "GLOB": arguments.glob or "",
+            "WHERE": arguments.path.rstrip("/") or "/",
+            "GLOB": glob,
+            "GLOBS": "\n".join(_alternatives(glob)),
             "FLAGS": " ".join(flags),
             "MAX": str(arguments.max_results),
         },
@@ -102,6 +77,16 @@ async def _search(context: ToolContext, arguments: SearchArguments) -> Observati
         lines.append(f"[{more} more lines; narrow the search or raise max_results]")
     text, truncated = shorten("\n".join(lines), context.max_chars, advice="narrow the search")
     return Observation(text, truncated=truncated or more > 0)
+
+
+def _alternatives(glob: str) -> list[str]:
+    """A glob without braces for each way to read its braces: "*.{c,h}" -> ["*.c", "*.h"]."""
+    match = re.search(r"\{([^{}]*)\}", glob)
+    if match is None:
+        return [glob]
+    return [
+        way for part in match[1].split(",") for way in _alternatives(glob[: match.start()] + part + glob[match.end() :])
+    ]
 
 
 def _line(line: str) -> str:
