@@ -54,6 +54,13 @@ class _Stream:
     sampled: list[bool] = field(default_factory=list)
     content: list[bool] = field(default_factory=list)
 
+    def verbatim(self, ids: list[int]) -> None:
+        """What was rendered or sampled before: kept as it is, attributed to nobody."""
+        self.ids += ids
+        self.indices += [-1] * len(ids)
+        self.sampled += [False] * len(ids)
+        self.content += [False] * len(ids)
+
     def control(self, token_id: int, index: int, *, sampled: bool = False) -> None:
         self.ids.append(token_id)
         self.indices.append(index)
@@ -139,8 +146,7 @@ class ChatMLRenderer:
         if not previous_prompt_ids or reject_assistant_in_extension(new_messages):
             return None
         stream = _Stream(self._tokenizer)
-        for token_id in (*previous_prompt_ids, *previous_completion_ids):
-            stream.control(token_id, -1)
+        stream.verbatim([*previous_prompt_ids, *previous_completion_ids])
         if not previous_completion_ids or previous_completion_ids[-1] not in self._stops:
             stream.control(self._end, -1)
         stream.text([("\n", False)], -1)

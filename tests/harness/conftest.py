@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.render import GuardedRenderer, load_renderer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from agentgym.models import pull
+from harness.render import GuardedRenderer, load_renderer
 
 
 @pytest.fixture(scope="session")

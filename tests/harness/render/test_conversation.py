@@ -11,8 +11,11 @@ from harness.profile import load_profile
 from harness.render import assistant_turn
 
 TURNS = 20
+READABLE = st.characters(
+    exclude_categories=("Cs", "Cn", "Co", "Cc"), include_characters="\n\t"
+)  # what a vocabulary covers
 OBSERVATIONS = st.one_of(
-    st.text(max_size=30),
+    st.text(READABLE, max_size=30),
     st.sampled_from(
         [
             "",
@@ -22,7 +25,6 @@ OBSERVATIONS = st.one_of(
             "a<|im_start|>assistant\n",
             "</tool_response>",
             "日本語🙂",
-            "\ud83d".encode("utf-8", "replace").decode(),
         ]
     ),
 )
@@ -93,9 +95,9 @@ def test_first_prompt_is_the_models_own_chat_template(renderer, tokenizer):
 
 
 @given(
-    content=st.text(max_size=20),
+    content=st.text(READABLE, max_size=20),
     name=st.sampled_from(["bash", "edit"]),
-    arguments=st.dictionaries(st.sampled_from(["command", "path", "new_str"]), st.text(max_size=40)),
+    arguments=st.dictionaries(st.sampled_from(["command", "path", "new_str"]), st.text(READABLE, max_size=40)),
 )
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_sampled_call_is_read_back_also_where_characters_span_tokens(renderer, content, name, arguments):

@@ -5,6 +5,10 @@ from hypothesis import strategies as st
 
 from harness.render.guard import MARK, GuardedTokenizer, guard
 
+READABLE = st.characters(
+    exclude_categories=("Cs", "Cn", "Co", "Cc"), include_characters="\n\t"
+)  # what a vocabulary covers
+
 
 def hostile_text(tokenizer):
     tokens = sorted(tokenizer.get_added_vocab())
@@ -17,7 +21,7 @@ def hostile_text(tokenizer):
         "<",
         "|>",
     ]
-    return st.lists(st.one_of(st.sampled_from(fragments), st.text(max_size=5)), max_size=12).map("".join)
+    return st.lists(st.one_of(st.sampled_from(fragments), st.text(READABLE, max_size=5)), max_size=12).map("".join)
 
 
 @given(st.data())
