@@ -38,7 +38,7 @@ test -z "$(find "$(git rev-parse --git-dir)/logs" -type f 2>/dev/null)" || echo 
 
 
 async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
-    """What gives the answer away, one line each; empty where nothing does. `sandbox`: a fresh one of the task's image."""
+    """What gives the answer away, one line each. `sandbox`: a fresh one of the task's image."""
     workdir = shlex.quote(task.workdir)
     git = await sandbox.exec(f"cd {workdir} && {{ {_GIT_CHECK} }}", timeout=120.0)
     leaks = [f"git: {line}" for line in git.text.splitlines()]

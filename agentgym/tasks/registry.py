@@ -8,7 +8,7 @@ validation: `registered` (none yet), `valid`, `rejected` or `error`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ Status = Literal["registered", "valid", "rejected", "error"]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTask:
-    """One version of a task. reason: why it is not valid, "" otherwise. report: the latest validation, None before the first."""
+    """One version of a task. reason: why it is not valid. report: the latest validation, None before the first."""
 
     id: str
     digest: str
@@ -48,8 +48,9 @@ class RegisteredTask:
         task = load_task(self.root)
         if task.digest != self.digest:
             raise TaskError(
-                f"task {self.id} in {self.root} changed since it was registered (was {self.digest[:19]}, is
-                {task.digest[:19]})", hint=f"agentgym tasks register {self.root}",
+                f"task {self.id} in {self.root} changed since it was registered: "
+                f"was {self.digest[:19]}, is {task.digest[:19]}",
+                hint=f"agentgym tasks register {self.root}",
             )
         return task
 
@@ -82,11 +83,13 @@ class Registry:
             if connection.execute(known).first() is None:
                 connection.execute(task_table.insert().values(**row))
             else:
-                same = task_table.c.digest == task.digest
-                connection.execute(task_table.update().where(same).values(root=row["root"], registered_at=row["registered_at"]))
+                place = {"root": row["root"], "registered_at": row["registered_at"]}
+                connection.execute(task_table.update().where(task_table.c.digest == task.digest).values(**place))
         return self.get(task.digest)
 
-    def list(self, *, status: Status | None = None, split: str | None = None, source: str | None = None) -> list[RegisteredTask]:
+    def list(
+        self, *, status: Status | None = None, split: str | None = None, source: str | None = None
+    ) -> Sequence[RegisteredTask]:
         """The newest version of every task, by id."""
         newest: dict[str, RegisteredTask] = {}
         for entry in self._read(sa.true()):
@@ -131,7 +134,7 @@ class Registry:
     def status(self, id_or_digest: str) -> Status:
         return self.get(id_or_digest).status
 
-    def _read(self, condition: sa.ColumnElement[bool]) -> list[RegisteredTask]:
+    def _read(self, condition: sa.ColumnElement[bool]) -> Sequence[RegisteredTask]:
         """Matching versions, oldest first, each with its latest validation."""
         latest = (
             sa.select(task_validation.c.task_digest, sa.func.max(task_validation.c.id).label("id"))

@@ -32,7 +32,7 @@ VARIATIONS: tuple[Mapping[str, str], ...] = (
 async def validate(
     task: Task, backend: SandboxBackend, *, repeats: int = 3, on_stage: Callable[[str], None] = lambda stage: None
 ) -> ValidationReport:
-    """Validate one task; `on_stage` hears the name of each stage as it begins. Raises nothing that is the task's fault."""
+    """Validate one task; `on_stage` hears each stage as it begins. Raises nothing that is the task's fault."""
     started = time.monotonic()
     report = ValidationReport(
         task_id=task.id,
