@@ -19,7 +19,14 @@ def test_the_index_and_credentials_are_pips(index, tmp_path, monkeypatch):
     target = tmp_path / "tree"
 
     done = subprocess.run(
-        [sys.executable, fetch_sdist.__file__, "Evenly", "evenly-1.0.tar.gz", index.sha256("evenly-1.0.tar.gz"), str(target)],
+        [
+            sys.executable,
+            fetch_sdist.__file__,
+            "Evenly",
+            "evenly-1.0.tar.gz",
+            index.sha256("evenly-1.0.tar.gz"),
+            str(target),
+        ],
         capture_output=True,
         text=True,
     )

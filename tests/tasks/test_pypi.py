@@ -14,7 +14,9 @@ TEST_PATHS = ("conftest.py", "tests/**", "test_evenly.py")
 def test_hidden_tests_are_the_newer_releases_test_files_only(pair):
     hidden = PypiMaterial(pair, TEST_PATHS).hidden_tests()
 
-    assert [path.relative_to(hidden).as_posix() for path in hidden.rglob("*") if path.is_file()] == ["tests/test_evenly.py"]
+    assert [path.relative_to(hidden).as_posix() for path in hidden.rglob("*") if path.is_file()] == [
+        "tests/test_evenly.py"
+    ]
 
 
 def test_gold_patch_turns_the_old_source_into_the_new(pair, tmp_path):
@@ -31,7 +33,9 @@ def test_gold_patch_turns_the_old_source_into_the_new(pair, tmp_path):
 
 def test_gold_patch_ignores_the_users_git_configuration(pair, tmp_path, monkeypatch):
     expected = PypiMaterial(pair, TEST_PATHS).gold_patch()
-    (tmp_path / "gitconfig").write_text("[diff]\n\tnoprefix = true\n\tmnemonicPrefix = true\n[core]\n\tautocrlf = true\n")
+    (tmp_path / "gitconfig").write_text(
+        "[diff]\n\tnoprefix = true\n\tmnemonicPrefix = true\n[core]\n\tautocrlf = true\n"
+    )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
 

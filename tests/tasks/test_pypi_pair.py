@@ -56,7 +56,14 @@ def test_the_image_knows_nothing_of_the_newer_release(recipe, tmp_path):
 
 
 def test_guessing_owns_test_folders_and_lone_test_modules():
-    names = ("src/pkg/tests/data/x.json", "test/test_a.py", "pkg/latest.py", "pkg/testing/helper.py", "tests.py", "a_test.py")
+    names = (
+        "src/pkg/tests/data/x.json",
+        "test/test_a.py",
+        "pkg/latest.py",
+        "pkg/testing/helper.py",
+        "tests.py",
+        "a_test.py",
+    )
 
     assert guess_test_paths(*names) == ("a_test.py", "conftest.py", "src/pkg/tests/**", "test/**", "tests.py")
 
@@ -96,7 +103,10 @@ def test_shipped_pairs_carry_the_current_scripts(path):
 
 
 def test_listed_pairs_have_the_listed_tests(shared):
-    listed = {(row["package"], row["old"], row["new"]): row for row in json.loads((shared / "tasks/pypi_pairs.json").read_text())}
+    listed = {
+        (row["package"], row["old"], row["new"]): row
+        for row in json.loads((shared / "tasks/pypi_pairs.json").read_text())
+    }
     compared = 0
     for path in PAIRS:
         task = load_task(path)

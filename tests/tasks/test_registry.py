@@ -16,7 +16,12 @@ def registry(tmp_path):
 
 def report(task, status: str, reason: str = "") -> ValidationReport:
     return ValidationReport(
-        task_id=task.id, task_digest=task.digest, environment_digest="sha256:e", backend="local", status=status, reason=reason
+        task_id=task.id,
+        task_digest=task.digest,
+        environment_digest="sha256:e",
+        backend="local",
+        status=status,
+        reason=reason,
     )
 
 
