@@ -34,26 +34,27 @@ class FetchError(Exception):
     """No index gave the file, or what it gave is not what was pinned."""
 
 
-def pip_settings():
-    """pip's effective settings as {name: value}: configuration files, overridden by PIP_* variables."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+def _pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     environment = {**os.environ, "COLUMNS": "1000", "PIP_NO_COLOR": "1"}
     try:
-        lines = subprocess.run(
-            [*pip, "config", "list"], env=environment, capture_output=True, text=True, check=True
-        ).stdout
-        text = subprocess.run([*pip, "download", "--help"], env=environment, capture_output=True, text=True).stdout
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise FetchError(f"pip of {sys.executable} does not answer, so its index is unknown: {error}") from error
+
+
+def pip_settings():
+    """pip's effective settings as {name: value}: configuration files, overridden by PIP_* variables."""
     settings = {}
-    default = re.search(r"--index-url <url>.*?\(default\s+([^\s)]+)\)", text, re.DOTALL)
-    if default:
-        settings["index-url"] = default.group(1)
-    found = [re.match(r"(:env:|[^.=]+)\.([^=]+)=(.*)", line) for line in lines.splitlines()]
+    found = [re.match(r"(:env:|[^.=]+)\.([^=]+)=(.*)", line) for line in _pip("config", "list").splitlines()]
     for section in ("global", "download", ":env:"):
         for match in found:
             if match and match.group(1) == section:
                 settings[match.group(2)] = ast.literal_eval(match.group(3))
+    if "index-url" not in settings:
+        default = re.search(r"--index-url <url>.*?\(default\s+([^\s)]+)\)", _pip("download", "--help"), re.DOTALL)
+        if default:
+            settings["index-url"] = default.group(1)
     return settings
 
 

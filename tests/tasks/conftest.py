@@ -49,7 +49,7 @@ def sdist(top: str, files: Mapping[str, bytes]) -> bytes:
 
 @dataclass
 class Index:
-    """files: filename -> content. as_json: answer with the JSON form of the simple API, else HTML. requests: paths asked for."""
+    """files: filename -> content. as_json: the JSON form of the simple API, else HTML. requests: paths asked for."""
 
     url: str
     files: dict[str, bytes] = field(default_factory=dict)
