@@ -2,5 +2,16 @@
 
 from agentgym.tasks.loader import load_task, shipped_tasks
 from agentgym.tasks.model import Task, TaskError, TaskMaterial
+from agentgym.tasks.registry import RegisteredTask, Registry
+from agentgym.tasks.report import ValidationReport
 
-__all__ = ["Task", "TaskError", "TaskMaterial", "load_task", "shipped_tasks"]
+__all__ = [
+    "RegisteredTask",
+    "Registry",
+    "Task",
+    "TaskError",
+    "TaskMaterial",
+    "ValidationReport",
+    "load_task",
+    "shipped_tasks",
+]

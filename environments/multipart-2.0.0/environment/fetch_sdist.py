@@ -34,26 +34,27 @@ class FetchError(Exception):
     """No index gave the file, or what it gave is not what was pinned."""
 
 
-def pip_settings():
-    """pip's effective settings as {name: value}: configuration files, overridden by PIP_* variables."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+def _pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     environment = {**os.environ, "COLUMNS": "1000", "PIP_NO_COLOR": "1"}
     try:
-        lines = subprocess.run(
-            [*pip, "config", "list"], env=environment, capture_output=True, text=True, check=True
-        ).stdout
-        text = subprocess.run([*pip, "download", "--help"], env=environment, capture_output=True, text=True).stdout
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise FetchError(f"pip of {sys.executable} does not answer, so its index is unknown: {error}") from error
+
+
+def pip_settings():
+    """pip's effective settings as {name: value}: configuration files, overridden by PIP_* variables."""
     settings = {}
-    default = re.search(r"--index-url <url>.*?\(default\s+([^\s)]+)\)", text, re.DOTALL)
-    if default:
-        settings["index-url"] = default.group(1)
-    found = [re.match(r"(:env:|[^.=]+)\.([^=]+)=(.*)", line) for line in lines.splitlines()]
+    found = [re.match(r"(:env:|[^.=]+)\.([^=]+)=(.*)", line) for line in _pip("config", "list").splitlines()]
     for section in ("global", "download", ":env:"):
         for match in found:
             if match and match.group(1) == section:
                 settings[match.group(2)] = ast.literal_eval(match.group(3))
+    if "index-url" not in settings:
+        default = re.search(r"--index-url <url>.*?\(default\s+([^\s)]+)\)", _pip("download", "--help"), re.DOTALL)
+        if default:
+            settings["index-url"] = default.group(1)
     return settings
 
 
@@ -91,6 +92,28 @@ class _Anchors(HTMLParser):
             self.links.extend(value for name, value in attrs if name == "href" and value)
 
 
+def _html_files(body):
+    anchors = _Anchors()
+    anchors.feed(body.decode("utf-8", "replace"))
+    for link in anchors.links:
+        url, _, fragment = link.partition("#")
+        filename = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
+        yield filename, url, fragment[7:] if fragment.startswith("sha256=") else None
+
+
+def _json_files(body):
+    for entry in json.loads(body)["files"]:
+        yield entry["filename"], entry["url"], entry["hashes"].get("sha256")
+
+
+def _join(base, url, index):
+    """The file's absolute URL; the index's credentials are for files on the index's own host too, as with pip."""
+    parts, origin = urllib.parse.urlsplit(urllib.parse.urljoin(base, url)), urllib.parse.urlsplit(index)
+    if origin.username and parts.netloc == origin.netloc.rpartition("@")[2]:
+        parts = parts._replace(netloc=origin.netloc)
+    return urllib.parse.urlunsplit(parts)
+
+
 def list_files(package, settings=None):
     """[(filename, url, sha256 or None)] that the configured indexes offer; FetchError says what each of them said."""
     settings = pip_settings() if settings is None else settings
@@ -105,19 +128,8 @@ def list_files(package, settings=None):
         except (OSError, ValueError) as error:
             faults.append(str(error))
             continue
-        if "json" in kind:
-            for entry in json.loads(body)["files"]:
-                files.append(
-                    (entry["filename"], urllib.parse.urljoin(base, entry["url"]), entry["hashes"].get("sha256"))
-                )
-        else:
-            anchors = _Anchors()
-            anchors.feed(body.decode("utf-8", "replace"))
-            for link in anchors.links:
-                url, _, fragment = urllib.parse.urljoin(base, link).partition("#")
-                filename = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
-                digest = fragment[7:] if fragment.startswith("sha256=") else None
-                files.append((filename, url, digest))
+        found = _json_files(body) if "json" in kind else _html_files(body)
+        files.extend((name, _join(base, url, index), digest) for name, url, digest in found)
     if not files:
         raise FetchError(f"no configured package index offers {package}: {'; '.join(faults) or 'empty answers'}")
     return files
@@ -129,8 +141,11 @@ def download(package, filename, sha256, target, settings=None):
     urls = [url for name, url, digest in list_files(package, settings) if name == filename and digest in (None, sha256)]
     if not urls:
         raise FetchError(f"no configured package index offers {filename} with sha256 {sha256}")
-    with _open(urls[0], settings) as reply:
-        body = reply.read()
+    try:
+        with _open(urls[0], settings) as reply:
+            body = reply.read()
+    except OSError as error:
+        raise FetchError(f"{filename}: {error}") from error
     found = hashlib.sha256(body).hexdigest()
     if found != sha256:
         raise FetchError(f"{filename} has sha256 {found}, pinned is {sha256}")
