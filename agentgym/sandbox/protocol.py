@@ -93,7 +93,9 @@ class ExecResult:
     """What one command did.
 
     exit_code: 0-255, 128+n for signal n; None when it timed out. output: stdout and stderr as interleaved, capped to head and
-    tail with `omitted_bytes` dropped between. timed_out: its whole process group was killed. duration: seconds.
+    tail with `omitted_bytes` dropped between (the head is the larger half of the call's output_limit). timed_out: its
+    whole process group was killed. oom_killed: the memory limit killed something meanwhile. duration: seconds.
+    reopened: the shell behind the call was lost and replaced; what ran in the background may be gone.
     """
 
     exit_code: int | None
@@ -102,10 +104,16 @@ class ExecResult:
     timed_out: bool = False
     oom_killed: bool = False
     duration: float = 0.0
+    reopened: bool = False
 
     @property
     def text(self) -> str:
-        return self.output.decode("utf-8", errors="replace")
+        """The output for people and policies; what was dropped is said where it was dropped."""
+        if not self.omitted_bytes:
+            return self.output.decode("utf-8", errors="replace")
+        half = (len(self.output) + 1) // 2
+        head, tail = (part.decode("utf-8", errors="replace") for part in (self.output[:half], self.output[half:]))
+        return f"{head}\n[... {self.omitted_bytes} bytes omitted ...]\n{tail}"
 
 
 class Sandbox(Protocol):

@@ -1,0 +1,256 @@
+"""Sandboxes as Docker containers: what the engine is asked for, and nothing about how commands run (`channel.py`).
+
+Isolation, for code nobody has read: no capability at all, no way to gain one (no-new-privileges), the engine's default
+seccomp profile, no network but loopback, no host path, no engine socket, memory without swap, CPU, process and file
+limits. Commands run as the image's user; images built here have an unprivileged one (`finish.py`) that owns the workdir. An
+image of other origin that names no user runs as a root without capabilities, which can write what root owns and do nothing else.
+
+PID 1 is a shell loop of ours, not the engine's init: it reaps orphans, cannot be signalled from inside, and ends the
+sandbox at its lifetime even when owner and reaper are gone (the engine then removes the container).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import posixpath
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from agentgym.sandbox import archive, files, reaper, shell
+from agentgym.sandbox.channel import Channel
+from agentgym.sandbox.engine import Engine, EngineError, ExecStream
+from agentgym.sandbox.labels import Owner, lease
+from agentgym.sandbox.lane import Lane
+from agentgym.sandbox.protocol import (
+    ExecResult,
+    FileError,
+    Image,
+    ImageSpec,
+    Limits,
+    SandboxError,
+    SandboxGone,
+    StartError,
+    TransportError,
+)
+
+_INIT = r"""
+trap '' HUP INT QUIT TERM USR1 USR2 PIPE ALRM
+exec 3<&0
+now() { read -r agym_up agym_x </proc/uptime; agym_up=${agym_up%.*}; }
+now; agym_end=$((agym_up + $1))
+while now; [ "$agym_up" -lt "$agym_end" ]; do
+    ( sleep $((agym_end - agym_up)) || read -r agym_x <&3 ) 2>/dev/null &
+    wait
+done
+"""
+
+_SPARE_PIDS = 32
+"""Process slots beyond the limit while a rescue needs to start a shell in a full sandbox."""
+
+
+class DockerSandbox:
+    """One container and the channel into it. Made by `DockerBackend.start`."""
+
+    backend = "docker"
+
+    def __init__(self, engine: Engine, container: str, image: Image, limits: Limits, owner: Owner) -> None:
+        self.id = container
+        self.image = image
+        self._engine = engine
+        self._limits = limits
+        self._owner = owner
+        self._channel = Channel(self._open_stream, workdir=image.spec.workdir, rescue=self._rescue)
+        self._removal: asyncio.Future[None] | None = None
+
+    async def open(self) -> None:
+        await self._channel.open()
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        timeout: float = 60.0,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stateful: bool = False,
+        output_limit: int = 1_000_000,
+        stdin: bytes | None = None,
+    ) -> ExecResult:
+        if self._removal is not None:
+            raise SandboxGone(f"sandbox {self.id[:12]} is closed")
+        return await self._channel.exec(
+            command, timeout=timeout, cwd=cwd, env=env, stateful=stateful, output_limit=output_limit, stdin=stdin
+        )
+
+    async def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        return await files.read_file(self, path, max_bytes)
+
+    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        await files.write_file(self, path, data, mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        target = files.checked(target)
+        missing: list[str] = []
+        place = target if source.is_dir() else posixpath.dirname(target)
+        while not await self._engine.has_path(self.id, place):
+            missing.insert(0, place)
+            place = posixpath.dirname(place)
+        uid, gid = await self._user()
+        with tempfile.TemporaryFile() as tar:
+            await asyncio.to_thread(archive.pack, source, target, tar, uid=uid, gid=gid, new_parents=missing)
+            tar.seek(0)
+            await self._engine.put_archive(self.id, "/", tar)
+
+    async def download(self, source: str, target: Path) -> None:
+        with tempfile.TemporaryFile() as tar:
+            await self._engine.get_archive(self.id, files.checked(source), tar)
+            tar.seek(0)
+            await asyncio.to_thread(archive.unpack, tar, target)
+
+    async def snapshot(self) -> Image:
+        labels = lease("snapshot", self._owner, self._limits.lifetime_s)
+        try:
+            committed = await self._engine.json(
+                "POST",
+                "/commit",
+                {"Labels": labels},
+                {"container": self.id, "repo": "agentgym-snapshot", "tag": uuid4().hex[:12], "pause": "true"},
+            )
+        except EngineError as error:
+            if error.status == 404:
+                raise SandboxGone(f"sandbox {self.id[:12]} is gone") from error
+            raise
+        return replace(self.image, ref=committed["Id"], digest=committed["Id"])
+
+    async def close(self) -> None:
+        if self._removal is None:
+            await self._channel.close()
+            removal = asyncio.to_thread(_remove_container, self._engine, self.id)
+            self._removal = asyncio.ensure_future(removal)
+        await asyncio.shield(self._removal)
+
+    async def _user(self) -> tuple[int, int]:
+        result = await self._channel.exec("id -u; id -g", cwd="/")
+        try:
+            uid, gid = map(int, result.output.split())
+        except ValueError as error:
+            raise FileError(f"the sandbox does not say who its user is: {result.text!r}") from error
+        return uid, gid
+
+    async def _open_stream(self) -> ExecStream:
+        return await self._engine.attach_exec(self.id, ["/bin/sh"])
+
+    async def _rescue(self) -> None:
+        """Kills everything the user runs, from a shell for which room is made above the process limit."""
+        path = f"/containers/{self.id}/update"
+        try:
+            await self._engine.json("POST", path, {"PidsLimit": self._limits.pids + _SPARE_PIDS})
+            lane = Lane(await self._open_stream())
+            try:
+                async with asyncio.timeout(30):
+                    await lane.hello()
+                    await lane.ask(shell.kill_all_statement)
+            finally:
+                lane.close()
+                await self._engine.json("POST", path, {"PidsLimit": self._limits.pids})
+        except EngineError as error:
+            raise SandboxGone(f"sandbox {self.id[:12]} cannot be rescued: {error}") from error
+        except TimeoutError as error:
+            raise TransportError(f"sandbox {self.id[:12]} does not answer a rescue") from error
+
+
+class DockerBackend:
+    name = "docker"
+
+    def __init__(self, engine: Engine, owner: Owner) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._live: dict[str, DockerSandbox] = {}
+
+    @classmethod
+    async def open(cls, owner: str | None = None) -> DockerBackend:
+        """Raises BackendUnavailable, with what to do, where no engine answers."""
+        engine = Engine()
+        try:
+            await engine.info()
+        except BaseException:
+            await engine.close()
+            raise
+        return cls(engine, Owner.current(owner or ""))
+
+    async def ensure_image(self, spec: ImageSpec) -> Image:
+        from agentgym.sandbox.images import DockerImages  # TODO-integrate
+
+        return await DockerImages().ensure(spec)
+
+    async def start(self, image: Image, limits: Limits = Limits()) -> DockerSandbox:
+        try:
+            created = await self._engine.json(
+                "POST", "/containers/create", container_config(image, limits, self._owner)
+            )
+        except EngineError as error:
+            raise StartError(f"no container from image {image.ref}: {error}") from error
+        sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner)
+        self._live[sandbox.id] = sandbox
+        try:
+            await self._engine.json("POST", f"/containers/{sandbox.id}/start")
+            await sandbox.open()
+        except BaseException as error:
+            with contextlib.suppress(SandboxError):
+                await sandbox.close()
+            if isinstance(error, SandboxError):
+                raise StartError(f"container from image {image.ref} did not start: {error}") from error
+            raise
+        return sandbox
+
+    async def reap(self, *, everything: bool = False) -> int:
+        return await reaper.reap(self._engine, everything=everything)
+
+    async def close(self) -> None:
+        """Closes every sandbox this backend started."""
+        await asyncio.gather(*(sandbox.close() for sandbox in self._live.values()), return_exceptions=True)
+        self._live.clear()
+        await self._engine.close()
+
+
+def container_config(image: Image, limits: Limits, owner: Owner) -> dict[str, Any]:
+    """The body of `POST /containers/create`; see the module for the reasons."""
+    memory = limits.memory_mb << 20
+    return {
+        "Image": image.ref,
+        "Entrypoint": ["/bin/sh", "-c", _INIT, "agentgym-init", str(int(limits.lifetime_s))],
+        "Cmd": [],
+        "Env": [f"{name}={value}" for name, value in image.spec.env.items()],
+        "WorkingDir": "/",
+        "OpenStdin": True,
+        "Labels": lease("sandbox", owner, limits.lifetime_s),
+        "HostConfig": {
+            "AutoRemove": True,
+            "NetworkMode": "bridge" if limits.network else "none",
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "Memory": memory,
+            "MemorySwap": memory,
+            "NanoCpus": int(limits.cpus * 1e9),
+            "PidsLimit": limits.pids,
+            "IpcMode": "private",
+            "LogConfig": {"Type": "none"},
+            "Ulimits": [
+                {"Name": "core", "Soft": 0, "Hard": 0},
+                {"Name": "fsize", "Soft": limits.disk_mb << 20, "Hard": limits.disk_mb << 20},
+            ],
+        },
+    }
+
+
+def _remove_container(engine: Engine, container: str) -> None:
+    try:
+        engine.remove_now(f"/containers/{container}", {"force": "true", "v": "true"})
+    except EngineError as error:
+        if error.status not in (404, 409):  # gone already, or being removed
+            raise

@@ -1,0 +1,195 @@
+"""One shell inside a sandbox and the marks it answers with (see `shell.py` for the protocol's other half).
+
+A lane runs one statement at a time. Everything before the start mark is somebody else's late output and is dropped;
+everything between start and end mark goes to a bounded collector, except a state report, which is cut out. Marks are
+searched for by nonce only, so output may hold any bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agentgym.sandbox import shell
+from agentgym.sandbox.capture import HeadTail
+
+_CHUNK = 1 << 18
+_MARK_BYTES = 96  # more than any mark has
+_MAX_STATE_BYTES = 4 << 20
+
+
+class Stream(Protocol):
+    """The stdin and stdout of a `/bin/sh` started in a sandbox."""
+
+    async def read(self, limit: int) -> bytes:
+        """At most `limit` bytes of its output; b"" once it has ended."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Raises OSError once it has ended."""
+        ...
+
+    def close(self) -> None:
+        """Ends the shell (its stdin closes) and frees the stream; safe to call twice."""
+        ...
+
+
+class LaneClosed(Exception):
+    """The shell of this lane has ended."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is known of the lane's current or last statement; filled in as marks arrive."""
+
+    call: int = 0
+    started: bool = False
+    pid: int | None = None
+    status: int | None = None
+    busy: bool = False
+    oom_kills: int = 0
+    state: bytes | None = None
+    output: HeadTail = field(default_factory=lambda: HeadTail(0))
+
+
+class Lane:
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._drainer: asyncio.Task[None] | None = None
+        self.closed = False
+        self.outcome = Outcome()
+
+    async def hello(self) -> None:
+        """Sends the agent and waits until it answers."""
+        exports = b"".join(b"export %s=%s\n" % (k.encode(), shell.quote(v)) for k, v in shell.COMMAND_ENV.items())
+        await self._send(exports + shell.AGENT.encode())
+        await self.ask(shell.probe_statement)
+
+    async def ask(self, statement: Callable[[str], bytes]) -> None:
+        """Sends a statement that answers with an end mark only."""
+        nonce = secrets.token_hex(16)
+        self.outcome = Outcome()
+        await self._send(statement(nonce))
+        while self.outcome.status is None:
+            await self._mark((nonce,), None)
+
+    async def run(
+        self, call: int, statement: Callable[[str], bytes], *, output_limit: int, state_nonce: str | None
+    ) -> None:
+        """Runs a command to its end mark, or to the end of the shell; `outcome` says which."""
+        nonce = secrets.token_hex(16)
+        self.outcome = outcome = Outcome(call=call, output=HeadTail(output_limit))
+        try:
+            # Written beside reading: a shell that blocks on its output must not block us on its input.
+            writer = asyncio.ensure_future(self._send(statement(nonce)))
+            try:
+                first = await self._mark((nonce,), None)
+                if first[1] != b"S":  # the shell could not fork
+                    return
+                outcome.started, outcome.pid = True, int(first[2])
+                keys = (nonce,) if state_nonce is None else (nonce, state_nonce)
+                while outcome.status is None:
+                    mark = await self._mark(keys, outcome.output)
+                    if mark[1] == b"T":
+                        outcome.state = await self._state(mark[0], int(mark[2]))
+            finally:
+                writer.cancel()
+                with contextlib.suppress(LaneClosed, asyncio.CancelledError):
+                    await writer
+        except LaneClosed:
+            self.close()
+            outcome.output.feed(bytes(self._buffer))
+            self._buffer.clear()
+
+    def drain(self) -> None:
+        """Reads and discards from now on, until the lane is used again."""
+        self._drainer = asyncio.ensure_future(self._discard())
+
+    async def still_busy(self) -> bool:
+        """Asks a retired lane whether another process still holds its stdout; also true when it does not answer."""
+        if self._drainer is not None:
+            self._drainer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._drainer
+            self._drainer = None
+        if self.closed:
+            return True
+        try:
+            await asyncio.wait_for(self.ask(shell.probe_statement), 1.0)
+        except (LaneClosed, TimeoutError):
+            self.close()
+            return True
+        if self.outcome.busy:
+            self.drain()
+        return self.outcome.busy
+
+    def close(self) -> None:
+        self.closed = True
+        if self._drainer is not None:
+            self._drainer.cancel()
+        self._stream.close()
+
+    # -- the byte stream --------------------------------------------------------------------------------------------
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            await self._stream.write(data)
+        except OSError as error:
+            raise LaneClosed(str(error)) from error
+
+    async def _fill(self) -> None:
+        try:
+            data = await self._stream.read(_CHUNK)
+        except OSError as error:
+            raise LaneClosed(str(error)) from error
+        if not data:
+            raise LaneClosed("the shell ended")
+        self._buffer += data
+
+    async def _discard(self) -> None:
+        with contextlib.suppress(LaneClosed):
+            while True:
+                await self._fill()
+                self._buffer.clear()
+        self.closed = True
+
+    async def _mark(self, nonces: tuple[str, ...], sink: HeadTail | None) -> list[bytes]:
+        """Reads up to and including the next mark of one of `nonces`; what comes before it goes to `sink`.
+
+        Returns the mark's fields: nonce, letter, values. An end mark is also entered in `outcome`.
+        """
+        keys = [b"\0" + nonce.encode() + b" " for nonce in nonces]
+        while True:
+            at = min((i for i in map(self._buffer.find, keys) if i >= 0), default=-1)
+            end = self._buffer.find(b"\n", at) if at >= 0 else -1
+            keep = at if at >= 0 else max(0, len(self._buffer) - _MARK_BYTES)
+            if sink is not None:
+                sink.feed(bytes(self._buffer[:keep]))
+            if end >= 0:
+                fields = bytes(self._buffer[at + 1 : end]).split(b" ")
+                del self._buffer[: end + 1]
+                if fields[1] == b"E":
+                    self.outcome.status = int(fields[2])
+                    self.outcome.busy = fields[3] == b"1"
+                    self.outcome.oom_kills = int(fields[4])
+                return fields
+            del self._buffer[:keep]
+            await self._fill()
+
+    async def _state(self, nonce: bytes, size: int) -> bytes | None:
+        """Cuts a state report out of the stream; None where another process wrote into it."""
+        trailer = b"\0" + nonce + b" U\n"
+        if size > _MAX_STATE_BYTES:
+            return None
+        while len(self._buffer) < size + len(trailer):
+            await self._fill()
+        if not self._buffer.startswith(trailer, size):
+            return None
+        state = bytes(self._buffer[:size])
+        del self._buffer[: size + len(trailer)]
+        return state
