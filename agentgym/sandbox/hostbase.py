@@ -21,7 +21,7 @@ VERSION = 1
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
 
 _DIRECTORIES = (
-    "dev etc/ssl home/agent media mnt opt proc root run srv sys/fs/cgroup testbed tmp usr/local/bin usr/local/lib "
+    "dev etc/ssl home/agent media mnt opt proc root run srv sys/fs/cgroup/memory testbed tmp usr/local/bin usr/local/lib "
     "usr/local/share var/cache/apt/archives var/lib/apt/lists var/lib/dpkg var/log var/tmp"
 )
 _ETC = (

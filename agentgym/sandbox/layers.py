@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from agentgym.sandbox.jail import SANDBOX_UID
 from agentgym.sandbox.paths import cache_dir
 from agentgym.sandbox.protocol import ImageError
 
@@ -76,3 +77,12 @@ def remove_tree(path: Path) -> None:
             if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
                 os.chmod(entry, 0o700)
     shutil.rmtree(path, ignore_errors=False)
+
+
+def give_to_sandbox(tree: Path) -> None:
+    """As root, sandboxes run under a user of their own, who must own what they may write."""
+    if os.geteuid() != 0:
+        return
+    for directory, names, files in os.walk(tree):
+        for name in (".", *names, *files):
+            os.lchown(os.path.join(directory, name), SANDBOX_UID, SANDBOX_UID)

@@ -26,8 +26,8 @@ from agentgym.sandbox.context import collect, parse_copy
 from agentgym.sandbox.dockerfile import Instruction, stages, substitute
 from agentgym.sandbox.finish import FINISH_VERSION, finish
 from agentgym.sandbox.images import read_dockerfile
-from agentgym.sandbox.jail import SANDBOX_UID, Jail, JailProcess
-from agentgym.sandbox.layers import LocalImage, image_path, layer_root, remove_tree
+from agentgym.sandbox.jail import Jail, JailProcess
+from agentgym.sandbox.layers import LocalImage, give_to_sandbox, image_path, layer_root, remove_tree
 from agentgym.sandbox.locks import file_lock
 from agentgym.sandbox.paths import cache_dir
 from agentgym.sandbox.process import LineLog, Log
@@ -158,7 +158,7 @@ async def _base_layers(key: str, log: Log) -> list[Path]:
         if not skeleton.exists():
             temporary = _fresh(skeleton.name) / "tree"
             await asyncio.to_thread(hostbase.lay_out, temporary)
-            await asyncio.to_thread(_give_to_sandbox, temporary)
+            await asyncio.to_thread(give_to_sandbox, temporary)
             temporary.rename(skeleton)
     what = "making the virtual environment"
     env = hostbase.environment()
@@ -214,14 +214,5 @@ def _fresh(name: str) -> Path:
     remove_tree(work)
     for directory in (work / "tree", work / "work", layer_root()):
         directory.mkdir(parents=True, exist_ok=True)
-    _give_to_sandbox(work / "tree")
+    give_to_sandbox(work / "tree")
     return work
-
-
-def _give_to_sandbox(tree: Path) -> None:
-    """As root, sandboxes run under a user of their own, who must own what they may write."""
-    if os.geteuid() != 0:
-        return
-    for directory, names, files in os.walk(tree):
-        for name in (".", *names, *files):
-            os.lchown(os.path.join(directory, name), SANDBOX_UID, SANDBOX_UID)

@@ -14,6 +14,7 @@ class PipeStream:
         self._reader = reader
         self._read = read
         self._write = write
+        self._closed = False
 
     @classmethod
     async def over(cls, output: int, input_: int) -> PipeStream:
@@ -25,14 +26,17 @@ class PipeStream:
         return await self._reader.read(limit)
 
     async def write(self, data: bytes) -> None:
-        if self._write.is_closing():
+        if self._closed or self._write.is_closing():
             raise BrokenPipeError("the program's stdin is closed")
         self._write.write(data)
         await self._write.drain()
 
     def close(self) -> None:
-        self._write.transport.abort()
-        self._read.close()
+        if not self._closed:
+            self._closed = True
+            if not self._write.transport.is_closing():  # it closes itself when the program goes away
+                self._write.transport.abort()
+            self._read.close()
 
 
 async def open_reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
