@@ -18,7 +18,6 @@ import logging
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,7 +32,7 @@ from agentgym.sandbox.dockerfile import Instruction, external_images, parse, reb
 from agentgym.sandbox.finish import FINISH_VERSION, finish
 from agentgym.sandbox.locks import file_lock
 from agentgym.sandbox.paths import cache_dir
-from agentgym.sandbox.process import TAIL_LINES, Log, tail_text
+from agentgym.sandbox.process import LineLog, Log
 from agentgym.sandbox.protocol import BackendUnavailable, Image, ImageError, ImageSpec
 
 logger = logging.getLogger(__name__)
@@ -192,7 +191,7 @@ def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str])
 
 
 def _run_build(client: docker.APIClient, spec: ImageSpec, text: str, reference: str, log: Log) -> None:
-    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    lines = LineLog(log)
     ignore = spec.context / ".dockerignore" if spec.context else None
     patterns = [row.strip() for row in ignore.read_text().splitlines()] if ignore and ignore.is_file() else []
     patterns = [row for row in patterns if row and not row.startswith("#")]
@@ -207,14 +206,12 @@ def _run_build(client: docker.APIClient, spec: ImageSpec, text: str, reference: 
         )  # fmt: skip
         for event in events:
             for line in str(event.get("stream") or event.get("error") or "").splitlines():
-                if line.strip():
-                    tail.append(line)
-                    log(line)
+                lines.add(line)
             failure = failure or event.get("error")
     except (DockerException, requests.RequestException, OSError) as error:
         failure = str(error)
     if failure:
-        raise ImageError(f"the image of {spec.name} does not build: {failure}\n{tail_text(tail)}")
+        raise ImageError(f"the image of {spec.name} does not build: {failure}\n{lines.tail}")
 
 
 def _image_id(client: docker.APIClient, reference: str) -> str | None:
