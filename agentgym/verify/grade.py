@@ -1,4 +1,4 @@
-"""Grades: what the hidden tests said about one patch."""
+"""Grades: what the hidden tests said about one patch. `agentgym.verify.grading.grade` produces them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Grade:
 
     verdicts: every expected test id -> "passed" | "failed" | "error" | "skipped" | "missing".
     vector: per-group fractions in [0, 1] ("fail_to_pass", "pass_to_pass"). log: tail of the runner's output, for people.
+    notes: what the verifier dropped, refused or found tampered with, one line each.
     """
 
     reward: float | None
@@ -32,3 +33,4 @@ class Grade:
     duration: float = 0.0
     error: str | None = None
     log: str = ""
+    notes: tuple[str, ...] = ()
