@@ -17,8 +17,8 @@ import configparser
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
+from agentgym.tasks.paths import matches
 from agentgym.verify.workspace import File
 
 CACHES = re.compile(
@@ -32,20 +32,6 @@ _RUNNER_NAMES = re.compile(
     r"|(^|/)(\.venv|venv|site-packages|dist-packages)(/|$)"
 )
 _SHARED_CONFIG = re.compile(r"(^|/)(pyproject\.toml|setup\.cfg|tox\.ini)$")
-
-
-@lru_cache(maxsize=4096)
-def _compile(pattern: str) -> re.Pattern[str]:
-    """A glob over whole paths: `**` crosses directories, `*` and `?` do not, and a directory owns all below it."""
-    expression = ""
-    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", pattern.removeprefix("./").rstrip("/"), re.DOTALL):
-        special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token)
-        expression += special or (token.replace("[!", "[^") if token.startswith("[") and len(token) > 2 else re.escape(token))
-    return re.compile(rf"{expression}(?:/.*)?\Z", re.DOTALL)
-
-
-def matches(path: str, patterns: Iterable[str]) -> bool:
-    return any(_compile(pattern).match(path) for pattern in patterns)
 
 
 def is_test_owned(path: str, test_paths: Iterable[str], hidden: Iterable[str]) -> bool:
@@ -62,9 +48,7 @@ def owned_changes(
     """Which changed paths belong to the tests. `before`: the image's version of the shared configuration files."""
     hidden, owned = list(hidden), set()
     for path, after in changes.items():
-        if is_test_owned(path, test_paths, hidden):
-            owned.add(path)
-        elif _SHARED_CONFIG.search(path) and _pytest_tables(path, before.get(path)) != _pytest_tables(path, after):
+        if is_test_owned(path, test_paths, hidden) or (_SHARED_CONFIG.search(path) and _pytest_tables(path, before.get(path)) != _pytest_tables(path, after)):
             owned.add(path)
     return owned
 

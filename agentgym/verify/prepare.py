@@ -18,8 +18,9 @@ from pathlib import Path
 
 from agentgym.sandbox.protocol import Sandbox, SandboxError
 from agentgym.tasks.model import Task, TaskError
+from agentgym.tasks.paths import matches
 from agentgym.verify.grade import Patch
-from agentgym.verify.ownership import CACHES, is_shared_config, matches, owned_changes
+from agentgym.verify.ownership import CACHES, is_shared_config, owned_changes
 from agentgym.verify.pristine import Pristine, capture
 from agentgym.verify.trees import Trees
 from agentgym.verify.workspace import EXECUTABLE, REGULAR, SYMLINK, SYSTEM_PATH, File, is_safe, pack
