@@ -1,10 +1,10 @@
 """The agent's work as a patch: what its workspace holds now, against what the image held before.
 
-The workspace leaves the sandbox as data (`agentgym.verify.workspace`) and is compared on the host with the image's pristine
-tree (`agentgym.verify.pristine`). The sandbox's own `.git`, its configuration, hooks, attributes, filters and git binary play no
-part: committing, resetting, stashing or deleting `.git` changes nothing. Left out are caches, files that the *image's*
-`.gitignore` excludes and its commit does not track, and test-owned paths. This is about fidelity, not trust: grading
-checks every path again, so a forged patch gains nothing.
+The workspace leaves the sandbox as data (`agentgym.verify.workspace`) and is compared on the host with the image's
+pristine tree (`agentgym.verify.pristine`). The sandbox's own `.git`, its configuration, hooks, attributes, filters
+and git binary play no part: committing, resetting, stashing or deleting `.git` changes nothing. Left out are caches,
+files that the *image's* `.gitignore` excludes and its commit does not track, and test-owned paths. This is about
+fidelity, not trust: grading checks every path again, so a forged patch gains nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ async def extract_patch(
 ) -> Patch:
     """The diff of the workspace against the image, binary-safe, with untracked files; the sandbox is only read.
 
-    The pristine tree comes from the host's cache (filled by `pristine.capture` on a fresh sandbox, and by every grading), else from a
-    sandbox of `backend`, else from the root commit the sandbox itself reports. A workspace or diff over its cap, or one that
-    cannot be read although the sandbox answers, gives `truncated`: no solution. Raises SandboxError where the sandbox failed.
+    The pristine tree comes from the host's cache (filled by `pristine.capture` on a fresh sandbox, and by every
+    grading), else from a sandbox of `backend`, else from the root commit the sandbox itself reports. A workspace or
+    diff over its cap, or one that cannot be read although the sandbox answers, gives `truncated`: no solution. Raises
+    SandboxError where the sandbox failed.
     """
     pristine = cached(sandbox.image)
     if pristine is None and backend is not None:
@@ -76,7 +77,9 @@ def _changes(trees: Trees, pristine: Pristine, files: Mapping[str, File]) -> dic
 
 
 async def _reported_by_sandbox(sandbox: Sandbox, workdir: str, repository: Path) -> Pristine:
-    """The workspace's root commit as the sandbox tells it: for a first episode on an image no one has captured. Never cached."""
+    """The workspace's root commit as the sandbox tells it: for a first episode on an image no one has captured. Never
+    cached.
+    """
     script = (
         f"cd {shlex.quote(workdir)} && export PATH={SYSTEM_PATH} GIT_INDEX_FILE=$(mktemp -u) && base=$(mktemp -d)"
         " && root=$(git -c safe.directory='*' rev-list --max-parents=0 --all | tail -n 1)"

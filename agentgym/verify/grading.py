@@ -1,13 +1,13 @@
 """Judge a patch: the trust boundary between an agent's work and its reward.
 
-A patch is only ever data. It is applied on the host to the image's pristine tree, every test-owned change is dropped, the
-hidden tests are laid over it (`agentgym.verify.prepare`), and the result is written into a sandbox that the agent has never
-seen. What runs there is described in `agentgym.verify.pytest_run` (signed results from our own plugin) and, for tasks whose
-tests are a script with a reward file, in `agentgym.verify.harbor`.
+A patch is only ever data. It is applied on the host to the image's pristine tree, every test-owned change is dropped,
+the hidden tests are laid over it (`agentgym.verify.prepare`), and the result is written into a sandbox that the agent
+has never seen. What runs there is described in `agentgym.verify.pytest_run` (signed results from our own plugin) and,
+for tasks whose tests are a script with a reward file, in `agentgym.verify.harbor`.
 
-A verdict about the *solution* is a reward, also where the solution hangs, crashes or kills the test process. A failure of the
-*verifier* (sandbox lost, whole-run limit hit without any failed test) is never a zero: it is retried on a fresh sandbox with
-backoff and then reported as reward None.
+A verdict about the *solution* is a reward, also where the solution hangs, crashes or kills the test process. A
+failure of the *verifier* (sandbox lost, whole-run limit hit without any failed test) is never a zero: it is retried
+on a fresh sandbox with backoff and then reported as reward None.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ BACKOFF_S = 1.0
 async def grade(task: Task, patch: Patch, backend: SandboxBackend, *, image: Image | None = None) -> Grade:
     """Apply `patch` to a fresh sandbox of the task's image and judge it by the hidden tests.
 
-    A sandbox that is lost or fails gives `reward=None`, not an exception; ImageError and TaskError propagate, since no retry
-    mends them.
+    A sandbox that is lost or fails gives `reward=None`, not an exception; ImageError and TaskError propagate, since
+    no retry mends them.
     """
     started = time.monotonic()
     image = image or await backend.ensure_image(task.image)

@@ -1,8 +1,10 @@
-"""Tasks whose tests are a script: Harbor's `tests/test.sh`, which writes `/logs/verifier/reward.txt` or `reward.json`.
+"""Tasks whose tests are a script: Harbor's `tests/test.sh`, which writes `/logs/verifier/reward.txt` or
+`reward.json`.
 
-The script runs in a fresh sandbox after the patch was applied, with `tests/` at `/tests`, as Harbor does it. Its verdict is a
-file at a known path, so a solution that the script executes could write it; what is guarded is that nothing is there before
-the script starts and that only the script's own end, with everything it started dead, makes it count.
+The script runs in a fresh sandbox after the patch was applied, with `tests/` at `/tests`, as Harbor does it. Its
+verdict is a file at a known path, so a solution that the script executes could write it; what is guarded is that
+nothing is there before the script starts and that only the script's own end, with everything it started dead, makes
+it count.
 """
 
 from __future__ import annotations

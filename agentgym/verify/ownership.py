@@ -1,14 +1,15 @@
 """Who owns a path: the solution, or the tests. A change to a test-owned path never reaches the grader.
 
 Owned by the tests, whatever the task says:
-- `task.test_paths`, every file of the hidden tests, and every directory on the way to one (it must not become a link);
-- what decides how pytest collects, runs and reports: `conftest.py`, `pytest.ini` and its kin, and the pytest tables of
-  `pyproject.toml`, `setup.cfg` and `tox.ini` (a change elsewhere in those three files is kept);
+- `task.test_paths`, every file of the hidden tests, and every directory on the way to one (it must not become a
+  link);
+- what decides how pytest collects, runs and reports: `conftest.py`, `pytest.ini` and its kin, and the pytest tables
+  of `pyproject.toml`, `setup.cfg` and `tox.ini` (a change elsewhere in those three files is kept);
 - what the interpreter runs by itself: `sitecustomize.py`, `usercustomize.py`, `*.pth`, byte code, `*.dist-info` and
   `*.egg-info` (entry points load plugins), and virtual environments.
 
-The image's own versions of these files are what the tests see: the price is that a solution which *needs* a new `conftest.py`
-outside the hidden tests cannot pass; no released fix we met does.
+The image's own versions of these files are what the tests see: the price is that a solution which *needs* a new
+`conftest.py` outside the hidden tests cannot pass; no released fix we met does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from agentgym.tasks.paths import matches
 from agentgym.verify.workspace import File
 
 CACHES = re.compile(
-    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.tox|\.nox)(/|$)|\.py[co]$", re.IGNORECASE
+    r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.tox|\.nox)(/|$)|\.py[co]$",
+    re.IGNORECASE,
 )
 """Never part of a solution, and never read from one: byte code next to a source file would run instead of it."""
 
@@ -43,12 +45,17 @@ def is_test_owned(path: str, test_paths: Iterable[str], hidden: Iterable[str]) -
 
 
 def owned_changes(
-    changes: Mapping[str, File | None], before: Mapping[str, File | None], test_paths: Iterable[str], hidden: Iterable[str]
+    changes: Mapping[str, File | None],
+    before: Mapping[str, File | None],
+    test_paths: Iterable[str],
+    hidden: Iterable[str],
 ) -> set[str]:
     """Which changed paths belong to the tests. `before`: the image's version of the shared configuration files."""
     hidden, owned = list(hidden), set()
     for path, after in changes.items():
-        if is_test_owned(path, test_paths, hidden) or (_SHARED_CONFIG.search(path) and _pytest_tables(path, before.get(path)) != _pytest_tables(path, after)):
+        if is_test_owned(path, test_paths, hidden) or (
+            _SHARED_CONFIG.search(path) and _pytest_tables(path, before.get(path)) != _pytest_tables(path, after)
+        ):
             owned.add(path)
     return owned
 

@@ -1,9 +1,10 @@
-"""Build the workspace that is graded: pristine tree + the solution's own changes + hidden tests, computed on the host.
+"""Build the workspace that is graded: pristine tree + the solution's own changes + hidden tests, computed on the
+host.
 
-Everything is done on git trees, so there is no order of writes to race and no link to follow: what goes into the sandbox is the
-difference between the final tree and the pristine one it already holds. The hidden tests are the complete new state of
-`task.test_paths`: an image file that matches them and is not among the hidden tests is removed (moved tests would be
-collected twice otherwise).
+Everything is done on git trees, so there is no order of writes to race and no link to follow: what goes into the
+sandbox is the difference between the final tree and the pristine one it already holds. The hidden tests are the
+complete new state of `task.test_paths`: an image file that matches them and is not among the hidden tests is removed
+(moved tests would be collected twice otherwise).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from agentgym.verify.workspace import EXECUTABLE, REGULAR, SYMLINK, SYSTEM_PATH,
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What was written. hidden: the hidden tests by path. notes: changes that were dropped. pristine: the image's tree."""
+    """What was written. hidden: the hidden tests by path. notes: changes that were dropped. pristine: the image's
+    tree.
+    """
 
     pristine: Pristine
     hidden: Mapping[str, File] = field(default_factory=dict)
@@ -82,7 +85,9 @@ def _plan(
 
 
 def _difference(trees: Trees, old: str, new: str) -> dict[str, File | None]:
-    """Changed files of `new` against `old`; None where removed. Submodule entries are refused by git apply's own rules."""
+    """Changed files of `new` against `old`; None where removed. Submodule entries are refused by git apply's own
+    rules.
+    """
     if old == new:
         return {}
     before, after = trees.nodes(old), trees.nodes(new)

@@ -1,8 +1,8 @@
 """What the workspace of an image holds before anyone touches it, cached on the host by image digest.
 
-Captured from a sandbox that nothing has acted in yet (its own git is still the image's), then immutable: extraction diffs
-against it and grading builds on it. The cache is a bare git repository per digest, made beside its final name and renamed
-into place, so concurrent captures agree and a killed one leaves only a temporary directory.
+Captured from a sandbox that nothing has acted in yet (its own git is still the image's), then immutable: extraction
+diffs against it and grading builds on it. The cache is a bare git repository per digest, made beside its final name
+and renamed into place, so concurrent captures agree and a killed one leaves only a temporary directory.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from agentgym.verify.workspace import SYSTEM_PATH, UnreadableWorkspace, read_wor
 
 @dataclass(frozen=True, slots=True)
 class Pristine:
-    """repository: bare git repository with the objects. tree: the whole workspace, ignored files too. tracked: paths in the
-    image's commit (all, where the workspace is no git repository). nodes: path -> mode and blob."""
+    """repository: bare git repository with the objects. tree: the whole workspace, ignored files too. tracked: paths
+    in the image's commit (all, where the workspace is no git repository). nodes: path -> mode and blob.
+    """
 
     repository: Path
     tree: str
@@ -34,7 +35,9 @@ class Pristine:
 
     def ignore_rules(self) -> dict[str, bytes]:
         """The `.gitignore` files of the image; the agent's own do not count."""
-        paths = [path for path, node in self.nodes.items() if path.split("/")[-1] == ".gitignore" and node.mode != "120000"]
+        paths = [
+            path for path, node in self.nodes.items() if path.split("/")[-1] == ".gitignore" and node.mode != "120000"
+        ]
         blobs = Trees(self.repository).read_blobs([self.nodes[path].oid for path in paths]) if paths else {}
         return {path: blobs[self.nodes[path].oid] for path in paths}
 
@@ -67,9 +70,13 @@ async def capture(sandbox: Sandbox) -> Pristine:
     try:
         files = await read_workspace(sandbox, workdir)
     except UnreadableWorkspace as error:
-        raise SandboxError(f"image {sandbox.image.ref}: {error}", hint=f"check that {workdir} exists and holds the task's files") from error
+        raise SandboxError(
+            f"image {sandbox.image.ref}: {error}", hint=f"check that {workdir} exists and holds the task's files"
+        ) from error
     listing = await sandbox.exec(
-        f"cd {shlex.quote(workdir)} && PATH={SYSTEM_PATH} git -c safe.directory='*' ls-files -z --cached", timeout=60.0, output_limit=64_000_000
+        f"cd {shlex.quote(workdir)} && PATH={SYSTEM_PATH} git -c safe.directory='*' ls-files -z --cached",
+        timeout=60.0,
+        output_limit=64_000_000,
     )
     tracked = [os.fsdecode(path) for path in listing.output.split(b"\0")[:-1]] if listing.exit_code == 0 else None
 
@@ -79,7 +86,9 @@ async def capture(sandbox: Sandbox) -> Pristine:
         partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=home.parent))
         try:
             tree = Trees(partial).write_tree(None, dict(files))
-            (partial / "agentgym.json").write_text(json.dumps({"image": sandbox.image.ref, "tree": tree, "tracked": tracked}))
+            (partial / "agentgym.json").write_text(
+                json.dumps({"image": sandbox.image.ref, "tree": tree, "tracked": tracked})
+            )
             partial.rename(home)
         except OSError:
             if not (home / "agentgym.json").exists():

@@ -1,13 +1,14 @@
 """Run the expected tests under our supervisor and turn what it signed into verdicts.
 
-Two keys, two boundaries. The host gives the supervisor (`inside/supervisor.py`) a key over stdin; the supervisor gives each test
-process (`inside/runner.py`) another one through a pipe. The tested code shares a process with the second only. Verdicts need: the
-answer signed with the first key and our nonce; no line that failed the second; a finish line; an exit code equal to the one in
-it; no canary that passed and no verdict-deciding function that was replaced. stdout is for people, never for verdicts.
+Two keys, two boundaries. The host gives the supervisor (`inside/supervisor.py`) a key over stdin; the supervisor
+gives each test process (`inside/runner.py`) another one through a pipe. The tested code shares a process with the
+second only. Verdicts need: the answer signed with the first key and our nonce; no line that failed the second; a
+finish line; an exit code equal to the one in it; no canary that passed and no verdict-deciding function that was
+replaced. stdout is for people, never for verdicts.
 
 Read as a solution's own fault, hence a verdict: a failing, hanging (per-test limit) or crashing test, a hang while
-collecting, a run that ends early. Read as the verifier's: no signed answer (unless it repeats on fresh sandboxes while
-the sandbox itself stays well), and the whole-run limit reached with no test failed.
+collecting, a run that ends early. Read as the verifier's: no signed answer (unless it repeats on fresh sandboxes
+while the sandbox itself stays well), and the whole-run limit reached with no test failed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _PRELOAD = ("unittest", "unittest.mock", "unittest.case", "doctest", "difflib", 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """python: argv of the interpreter. options: pytest's. cwd_on_path: `python -m pytest` puts the workdir on sys.path."""
+    """python: argv of the interpreter. options: pytest's. cwd_on_path: `python -m pytest` puts the workdir on
+    sys.path.
+    """
 
     python: tuple[str, ...]
     options: tuple[str, ...]
@@ -122,6 +125,9 @@ def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = ()) ->
     if tampering:
         notes = (*notes, *(f"tampering: {what}" for what in dict.fromkeys(tampering)))
         return Grade(reward=0.0, verdicts=verdicts, vector=vector, log=log, notes=notes)
+    if not any(event["event"] == "open" for run in answer["runs"] for event in run["events"]):
+        why = "pytest did not start in the image, before any file of the workspace was read"
+        return Grade(reward=None, verdicts=verdicts, vector=vector, error=why, log=log, notes=notes)
     last = answer["runs"][-1] if answer["runs"] else {"killed": "budget"}
     judged_bad = any(verdict not in (PASSED, MISSING) for verdict in verdicts.values())
     if last["killed"] == "budget" and not judged_bad:
@@ -168,14 +174,17 @@ def _signed_answer(output: bytes, key: bytes, nonce: str) -> dict[str, Any] | No
 
 async def _resolve(sandbox: Sandbox, task: Task) -> tuple[str, Command]:
     """PYTHONPATH as the tests would see it, and the command; asked before any test runs, of the image's own shell."""
-    probe = f'printf "%s\\n" "$PYTHONPATH"; head -n 1 "$(command -v {shlex.quote(task.test_command[0])})" 2>/dev/null | tr -d "\\0"'
+    program = shlex.quote(task.test_command[0])
+    probe = f'printf "%s\\n" "$PYTHONPATH"; head -n 1 "$(command -v {program})" 2>/dev/null | tr -d "\\0"'
     result = await sandbox.exec(probe, timeout=30.0, env=dict(task.test_env), cwd=task.workdir)
     python_path, _, shebang = result.text.partition("\n")
     return python_path, parse_command(task, shebang.strip())
 
 
 def _local_names(workspace: Workspace, workdir: str, python_path: str) -> list[str]:
-    """Top-level module names that the image's own workspace offers on `sys.path`: these must not be preloaded from elsewhere."""
+    """Top-level module names that the image's own workspace offers on `sys.path`: these must not be preloaded from
+    elsewhere.
+    """
     names: set[str] = set()
     for entry in {"", *python_path.split(":")}:
         try:

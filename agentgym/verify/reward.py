@@ -24,9 +24,7 @@ def expected_ids(task: Task) -> tuple[str, ...]:
 def vector_of(task: Task, verdicts: Mapping[str, str]) -> dict[str, float]:
     """Fraction of each non-empty group that passed, in [0, 1]."""
     groups = {"fail_to_pass": task.fail_to_pass, "pass_to_pass": task.pass_to_pass}
-    return {
-        name: sum(verdicts.get(test) == PASSED for test in ids) / len(ids) for name, ids in groups.items() if ids
-    }
+    return {name: sum(verdicts.get(test) == PASSED for test in ids) / len(ids) for name, ids in groups.items() if ids}
 
 
 def outcome(task: Task, verdicts: Mapping[str, str]) -> float:

@@ -1,8 +1,8 @@
 """Git trees on the host: hash, diff and apply without a work tree, with our own git and nobody's configuration.
 
 A repository here is bare and private to one call (or immutable, for a cached pristine tree). Only plumbing runs, on a
-temporary index: no checkout, so no link is ever followed; no hooks, filters, attributes, system or user configuration; and
-git itself refuses paths that leave the tree.
+temporary index: no checkout, so no link is ever followed; no hooks, filters, attributes, system or user
+configuration; and git itself refuses paths that leave the tree.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ class Trees:
             **(env or {}),
         }
         command = ["git", "--git-dir", str(self.path), *options, *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, env=environment, cwd=cwd or self.path, check=False)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, env=environment, cwd=cwd or self.path, check=False
+        )
         if done.returncode not in ok:
             message = done.stderr.decode(errors="replace").strip()[-2000:]
             raise GitError(f"git {arguments[0]} ended with {done.returncode}: {message}")

@@ -1,9 +1,10 @@
-"""Take the workspace out of a sandbox as plain data: path -> file, nothing executed, nothing written to the host's disk.
+"""Take the workspace out of a sandbox as plain data: path -> file, nothing executed, nothing written to the host's
+disk.
 
-Everything read here was written by the agent. It may have replaced `tar`, `git` or the shell; the worst such a program can do is
-to send other *content*, which the agent could have put into the files anyway. What is guarded is the host: the stream is
-capped, names that climb out of the workspace or into a `.git` are dropped, links are kept as links and never followed,
-devices, sockets and FIFOs are refused.
+Everything read here was written by the agent. It may have replaced `tar`, `git` or the shell; the worst such a
+program can do is to send other *content*, which the agent could have put into the files anyway. What is guarded is
+the host: the stream is capped, names that climb out of the workspace or into a `.git` are dropped, links are kept as
+links and never followed, devices, sockets and FIFOs are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ REGULAR, EXECUTABLE, SYMLINK = "100644", "100755", "120000"
 
 
 class UnreadableWorkspace(Exception):
-    """The sandbox answers but its workspace does not come out as a bounded, well-formed archive: no solution can be read."""
+    """The sandbox answers but its workspace does not come out as a bounded, well-formed archive: no solution can be
+    read.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,15 @@ class File:
 def is_safe(path: str) -> bool:
     """True for a relative path that stays in the workspace and does not enter a `.git`."""
     parts = path.split("/")
-    return bool(path) and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) and "\0" not in path
+    return (
+        bool(path) and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts) and "\0" not in path
+    )
 
 
 async def read_workspace(sandbox: Sandbox, workdir: str, *, max_bytes: int = MAX_WORKSPACE_BYTES) -> dict[str, File]:
-    """All regular files and links below `workdir`. Raises UnreadableWorkspace; SandboxError where the sandbox itself fails."""
+    """All regular files and links below `workdir`. Raises UnreadableWorkspace; SandboxError where the sandbox itself
+    fails.
+    """
     command = f"cd {shlex.quote(workdir)} && PATH={SYSTEM_PATH} exec tar -cf - --exclude=./.git . 2>/dev/null"
     result = await sandbox.exec(command, timeout=300.0, output_limit=max_bytes)
     if result.timed_out:
@@ -81,7 +88,9 @@ def unpack(archive: bytes) -> dict[str, File]:
 def pack(files: Iterable[tuple[str, File]]) -> bytes:
     """A tar archive of the given files, owned by root, for a sandbox that nothing hostile has touched yet."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape") as tar:
+    with tarfile.open(
+        fileobj=buffer, mode="w:", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as tar:
         for path, file in files:
             member = tarfile.TarInfo(path)
             if file.mode == SYMLINK:

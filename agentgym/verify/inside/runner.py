@@ -2,14 +2,17 @@
 
 Standard library and the image's pytest only, one file, any Python >= 3.7. Order matters and is the design:
 1. read the orders (key, ids) from a pipe and close it; make this process unreadable to others;
-2. start pytest on a clean `sys.path`: pytest, its plugins and what the tests import from outside the workspace are loaded
-   first, so a `pytest.py`, `unittest.py` or plugin package planted in the workspace is never what gets imported;
-3. remember the code of pytest and unittest, plant canaries (tests that must fail), only then let the workspace onto `sys.path`;
-4. stream a signed line per test; at the end compare the remembered code, judge the canaries, sign a finish line, leave by
-   `os._exit` so that no exit handler of the tested code runs.
+2. start pytest on a clean `sys.path`: pytest, its plugins and what the tests import from outside the workspace are
+   loaded first, so a `pytest.py`, `unittest.py` or plugin package planted in the workspace is never what gets
+   imported;
+3. remember the code of pytest and unittest, plant canaries (tests that must fail), only then let the workspace onto
+   `sys.path`;
+4. stream a signed line per test; at the end compare the remembered code, judge the canaries, sign a finish line,
+   leave by `os._exit` so that no exit handler of the tested code runs.
 
-The tested code shares this process, so no single step is proof; together they make a forgery need to know the key (held only in a
-closure; walking the heap for it is itself reported), fool the canaries, restore every patch and match the exit code.
+The tested code shares this process, so no single step is proof; together they make a forgery need to know the key
+(held only in a closure; walking the heap for it is itself reported), fool the canaries, restore every patch and match
+the exit code.
 """
 
 import hashlib
@@ -17,6 +20,7 @@ import hmac
 import json
 import os
 import sys
+import types
 
 
 def read_orders():
@@ -55,23 +59,27 @@ def make_reporter(key, descriptor):
 def functions_of(module):
     """(owner, name, function) for the functions and methods a module defines."""
     for name, value in list(vars(module).items()):
-        if hasattr(value, "__code__") and getattr(value, "__module__", None) == module.__name__:
+        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
             yield module, name, value
         elif isinstance(value, type) and value.__module__ == module.__name__:
             for attribute, member in list(vars(value).items()):
                 member = getattr(member, "__func__", member)
-                if hasattr(member, "__code__"):
+                if isinstance(member, types.FunctionType):
                     yield value, attribute, member
 
 
 class Integrity:
-    """Remembers the code that decides verdicts, and says what of it was replaced by code from outside the installation."""
+    """Remembers the code that decides verdicts, and says what of it was replaced by code from outside the
+    installation.
+    """
 
     PREFIXES = ("_pytest.", "pluggy.", "unittest.")
 
     def __init__(self):
-        self.trusted = tuple({os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))})
-        self.trusted += tuple({p for p in (sys.prefix + os.sep, sys.base_prefix + os.sep)})
+        self.trusted = tuple(
+            {os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))}
+        )
+        self.trusted += tuple({sys.prefix + os.sep, sys.base_prefix + os.sep})
         self.remembered = []
         self.codes = {}
 
@@ -87,7 +95,7 @@ class Integrity:
         if code is None:
             return True
         filename = code.co_filename
-        return not (filename.startswith(self.trusted) or filename.startswith("<") or filename == __file__)
+        return not (filename.startswith(self.trusted) or filename == __file__)
 
     def violations(self):
         found = []
@@ -95,11 +103,13 @@ class Integrity:
             now = vars(owner).get(attribute)
             now = getattr(now, "__func__", now)
             if (now is not function and self.is_foreign(now)) or (function.__code__ is not code):
-                found.append("%s.%s was replaced" % (getattr(owner, "__qualname__", getattr(owner, "__name__", "?")), attribute))
+                found.append(
+                    "{}.{} was replaced".format(getattr(owner, "__qualname__", getattr(owner, "__name__", "?")), attribute)
+                )
         return found
 
 
-CANARIES = '''
+CANARIES = """
 import unittest
 import pytest
 
@@ -119,7 +129,7 @@ class Test{0}(unittest.TestCase):
         self.assertEqual("{0}", "{1}")
     def test_true_{0}(self):
         self.assertTrue("{0}" == "{1}")
-'''
+"""
 
 
 class Plugin:
@@ -139,6 +149,7 @@ class Plugin:
             except Exception:
                 continue  # Not installed, or not importable here: the test that needs it will say so.
         self.integrity.remember()
+        self.report("open")
         open_workspace(self.orders)
 
     def pytest_collection_modifyitems(self, session, config, items):
@@ -155,7 +166,7 @@ class Plugin:
         import pytest
 
         one, two = os.urandom(8).hex(), os.urandom(8).hex()
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "test_%s.py" % os.urandom(8).hex())
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"test_{os.urandom(8).hex()}.py")
         with open(path, "w") as file:
             file.write(CANARIES.format(one, two))
         try:
@@ -200,7 +211,7 @@ class Plugin:
     def finish(self, code):
         for result in (self.canary_results.get(key) for key in self.canaries):
             if result != ["failed"]:
-                self.tampering.append("a test that must fail ended as %s" % (result,))
+                self.tampering.append(f"a test that must fail ended as {result}")
         self.tampering += self.integrity.violations()[:20]
         self.report("finish", code=code, canaries=len(self.canaries), tampering=self.tampering)
 
@@ -226,7 +237,9 @@ def verdict_of(reports, marked_xfail):
 
 
 def open_workspace(orders):
-    """Now, and not before, may the workspace be imported: `sys.path` and the environment become what the task asks for."""
+    """Now, and not before, may the workspace be imported: `sys.path` and the environment become what the task asks
+    for.
+    """
     local = set(orders["local_names"]) - {"pytest", "_pytest"}
     standard = set(getattr(sys, "stdlib_module_names", ())) | set(sys.builtin_module_names)
     for name in list(sys.modules):
@@ -249,11 +262,20 @@ def watch_heap_walks(plugin):
 
     def hook(event, arguments):
         if event in watched:
-            tampering.append("called %s" % event)
-        elif event == "object.__setattr__" and arguments[1] == "__code__" and getattr(arguments[0], "__code__", None) in codes:
-            tampering.append("replaced the code of %s" % getattr(arguments[0], "__qualname__", "?"))
-        elif event == "open" and isinstance(arguments[0], str) and arguments[0].startswith("/proc/") and arguments[0].endswith("/mem"):
-            tampering.append("opened %s" % arguments[0])
+            tampering.append(f"called {event}")
+        elif (
+            event == "object.__setattr__"
+            and arguments[1] == "__code__"
+            and getattr(arguments[0], "__code__", None) in codes
+        ):
+            tampering.append("replaced the code of {}".format(getattr(arguments[0], "__qualname__", "?")))
+        elif (
+            event == "open"
+            and isinstance(arguments[0], str)
+            and arguments[0].startswith("/proc/")
+            and arguments[0].endswith("/mem")
+        ):
+            tampering.append(f"opened {arguments[0]}")
 
     sys.addaudithook(hook)
 
@@ -268,7 +290,9 @@ def installed_plugins():
         return []
     names = []
     for distribution in metadata.distributions():
-        names += [point.name for point in distribution.entry_points if point.group == "pytest11" and point.name not in names]
+        names += [
+            point.name for point in distribution.entry_points if point.group == "pytest11" and point.name not in names
+        ]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return [part for name in names for part in ("-p", name)]
 

@@ -1,14 +1,16 @@
 """Runs inside the grading sandbox, outside the tested process: starts it, times it, and believes only signed lines.
 
-Standard library only, one file, any Python >= 3.7: it is sent to images that hold nothing of ours. Started with `-I -S` and an
-absolute path, so nothing in the workspace is imported. Its orders come on stdin and are never on disk, in argv or in the
-environment; its one answer is a signed JSON line on stdout, which the tested processes never get.
+Standard library only, one file, any Python >= 3.7: it is sent to images that hold nothing of ours. Started with `-I
+-S` and an absolute path, so nothing in the workspace is imported. Its orders come on stdin and are never on disk, in
+argv or in the environment; its one answer is a signed JSON line on stdout, which the tested processes never get.
 
-Per run it makes a fresh key, hands it to the runner through a pipe, and reads back `seq mac json` lines. A test that does
-not end within its limit is killed with everything it started, keeps the verdict "timeout", and the rest runs in a new
-process; so does a crash. Nothing the tested code does can therefore take more from the tests than the one that was running.
+Per run it makes a fresh key, hands it to the runner through a pipe, and reads back `seq mac json` lines. A test that
+does not end within its limit is killed with everything it started, keeps the verdict "timeout", and the rest runs in
+a new process; so does a crash. Nothing the tested code does can therefore take more from the tests than the one that
+was running.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -42,7 +44,7 @@ def descendants():
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open("/proc/%s/stat" % name, "rb") as stat:
+                with open(f"/proc/{name}/stat", "rb") as stat:
                     parents[int(name)] = int(stat.read().rsplit(b")", 1)[1].split()[1])
             except (OSError, IndexError, ValueError):
                 continue
@@ -102,7 +104,7 @@ def run_once(orders, ids, deadline):
     environment = dict(os.environ)
     environment.update(orders["env"])
     python_path = environment.pop("PYTHONPATH", "")
-    log = tempfile.TemporaryFile()
+    log = tempfile.TemporaryFile()  # noqa: SIM115
     child = subprocess.Popen(
         orders["python"] + [orders["runner"], str(orders_read), str(report_write)],
         cwd=orders["workdir"],
@@ -117,10 +119,8 @@ def run_once(orders, ids, deadline):
     os.close(report_write)
     request = dict(orders["request"], key=key.hex(), ids=ids, python_path=python_path)
     with os.fdopen(orders_write, "wb") as pipe:
-        try:
+        with contextlib.suppress(BrokenPipeError):  # The interpreter did not start; its exit code and log say why.
             pipe.write(json.dumps(request).encode())
-        except BrokenPipeError:
-            pass  # The interpreter did not start; its exit code and log say why.
 
     stream, events, running, killed = Stream(key), [], None, None
     limit = time.monotonic() + orders["collect_s"]
