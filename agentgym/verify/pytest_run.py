@@ -72,7 +72,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         raise TaskError(f"task {task.id}: no FAIL_TO_PASS and no PASS_TO_PASS", hint="validate the task first")
     nonce, key = secrets.token_hex(16), secrets.token_bytes(32)
     home = f"/tmp/.verify-{nonce}"
-    for name in ("supervisor.py", "runner.py"):
+    for name in ("supervisor.py", "runner.py", "integrity.py"):
         script = resources.files("agentgym.verify.inside").joinpath(name).read_bytes()
         await sandbox.write_file(f"{home}/{name}", script, mode=0o644)
     python_path, command = await _resolve(sandbox, task)
@@ -95,6 +95,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
             "cwd_on_path": command.cwd_on_path,
             "local_names": _local_names(workspace, task.workdir, python_path),
             "preload": [*_PRELOAD, *_imported_by(workspace.hidden)],
+            "owned_files": [path for path in (*workspace.hidden, *workspace.pristine.nodes) if path.endswith("conftest.py")],
             "allow_gc": _mentions(workspace.hidden, b"gc.get_"),
         },
     }

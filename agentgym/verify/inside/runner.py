@@ -1,18 +1,15 @@
 """Runs inside the tested process: pytest with our plugin, prepared before any line of the workspace is imported.
 
-Standard library and the image's pytest only, one file, any Python >= 3.7. Order matters and is the design:
+Standard library and the image's pytest only, any Python >= 3.7. Order matters and is the design:
 1. read the orders (key, ids) from a pipe and close it; make this process unreadable to others;
 2. start pytest on a clean `sys.path`: pytest, its plugins and what the tests import from outside the workspace are
-   loaded first, so a `pytest.py`, `unittest.py` or plugin package planted in the workspace is never what gets
-   imported;
-3. remember the code of pytest and unittest, plant canaries (tests that must fail), only then let the workspace onto
-   `sys.path`;
-4. stream a signed line per test; at the end compare the remembered code, judge the canaries, sign a finish line,
-   leave by `os._exit` so that no exit handler of the tested code runs.
+   loaded first, so a `pytest.py`, `unittest.py` or plugin package planted in the workspace is never what gets imported;
+3. remember the code that decides verdicts (`integrity.py`), only then let the workspace onto `sys.path`;
+4. collect the expected tests among canaries (tests that must fail), stream a signed line per test, check integrity after each;
+5. sign a finish line with the findings, leave by `os._exit` so that no exit handler of the tested code runs.
 
-The tested code shares this process, so no single step is proof; together they make a forgery need to know the key
-(held only in a closure; walking the heap for it is itself reported), fool the canaries, restore every patch and match
-the exit code.
+The tested code shares this process, so no single step is proof; together they ask a forgery to find the key without walking
+the heap, fool the canaries, keep every remembered function in place, and match the exit code.
 """
 
 import hashlib
@@ -20,96 +17,13 @@ import hmac
 import json
 import os
 import sys
-import types
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from integrity import Integrity  # noqa: E402
 
-def read_orders():
-    with os.fdopen(int(sys.argv[1]), "rb") as pipe:
-        return json.loads(pipe.read().decode())
+del sys.path[0]
 
-
-def protect_memory():
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
-    except (ImportError, OSError, AttributeError):
-        pass  # A Python without ctypes: see supervisor.py.
-
-
-def make_reporter(key, descriptor):
-    """The only writer of signed lines; key, counter and functions live in this closure."""
-    os.set_inheritable(descriptor, False)
-    state = [0, os.getpid()]
-    new, digest, dumps, write, getpid = hmac.new, hashlib.sha256, json.dumps, os.write, os.getpid
-
-    def report(event, **fields):
-        if getpid() != state[1]:
-            return  # A fork of the tested code ran into a hook: it is not the run.
-        body = dumps(dict(fields, event=event)).encode("utf-8", "surrogatepass")
-        line = new(key, b"%d " % state[0] + body, digest).hexdigest().encode() + b" " + body + b"\n"
-        state[0] += 1
-        view = memoryview(line)
-        while view:
-            view = view[write(descriptor, view) :]
-
-    return report
-
-
-def functions_of(module):
-    """(owner, name, function) for the functions and methods a module defines."""
-    for name, value in list(vars(module).items()):
-        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            yield module, name, value
-        elif isinstance(value, type) and value.__module__ == module.__name__:
-            for attribute, member in list(vars(value).items()):
-                member = getattr(member, "__func__", member)
-                if isinstance(member, types.FunctionType):
-                    yield value, attribute, member
-
-
-class Integrity:
-    """Remembers the code that decides verdicts, and says what of it was replaced by code from outside the
-    installation.
-    """
-
-    PREFIXES = ("_pytest.", "pluggy.", "unittest.")
-
-    def __init__(self):
-        self.trusted = tuple(
-            {os.path.realpath(p) + os.sep for p in (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))}
-        )
-        self.trusted += tuple({sys.prefix + os.sep, sys.base_prefix + os.sep})
-        self.remembered = []
-        self.codes = {}
-
-    def remember(self):
-        for name, module in list(sys.modules.items()):
-            if name.startswith(self.PREFIXES) and module is not None:
-                for owner, attribute, function in functions_of(module):
-                    self.remembered.append((owner, attribute, function, function.__code__))
-                    self.codes[function.__code__] = True
-
-    def is_foreign(self, value):
-        code = getattr(getattr(value, "__func__", value), "__code__", None)
-        if code is None:
-            return True
-        filename = code.co_filename
-        return not (filename.startswith(self.trusted) or filename == __file__)
-
-    def violations(self):
-        found = []
-        for owner, attribute, function, code in self.remembered:
-            now = vars(owner).get(attribute)
-            now = getattr(now, "__func__", now)
-            if (now is not function and self.is_foreign(now)) or (function.__code__ is not code):
-                found.append(
-                    "{}.{} was replaced".format(getattr(owner, "__qualname__", getattr(owner, "__name__", "?")), attribute)
-                )
-        return found
-
-
-CANARIES = """
+CANARIES = '''
 import unittest
 import pytest
 
@@ -127,61 +41,74 @@ def test_raises_{0}():
 class Test{0}(unittest.TestCase):
     def test_equal_{0}(self):
         self.assertEqual("{0}", "{1}")
+
     def test_true_{0}(self):
         self.assertTrue("{0}" == "{1}")
-"""
+'''
+
+
+def protect_memory():
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    except (ImportError, OSError, AttributeError):
+        pass  # A Python without ctypes: see supervisor.py.
+
+
+def make_reporter(key, descriptor, integrity):
+    """The only writer of signed lines; key and counter live in this closure."""
+    os.set_inheritable(descriptor, False)
+    counter, owner = [0], os.getpid()
+    new, digest, dumps, write, getpid, check = hmac.new, hashlib.sha256, json.dumps, os.write, os.getpid, integrity.check_stack
+
+    def report(event, **fields):
+        if getpid() != owner:
+            return  # A fork of the tested code ran into a hook: it is not the run.
+        check(event)
+        body = dumps(dict(fields, event=event)).encode("utf-8", "surrogatepass")
+        line = new(key, b"%d " % counter[0] + body, digest).hexdigest().encode() + b" " + body + b"\n"
+        counter[0] += 1
+        while line:
+            line = line[write(descriptor, line) :]
+
+    return report
 
 
 class Plugin:
-    """Selects the expected tests, streams their verdicts, and watches for tampering."""
+    """Selects the expected tests, streams their verdicts, and keeps asking whether they can be believed."""
 
-    def __init__(self, orders, report):
+    def __init__(self, orders, report, integrity):
+        self.orders, self.report, self.integrity = orders, report, integrity
         self.expected = set(orders["ids"])
-        self.orders, self.report = orders, report
-        self.integrity = Integrity()
         self.canaries, self.canary_results = {}, {}
-        self.parts, self.marked_xfail, self.tampering = {}, set(), []
+        self.parts, self.marked_xfail, self.config = {}, set(), None
 
     def pytest_load_initial_conftests(self, early_config, parser, args):
         for name in self.orders["preload"]:
+            if name.split(".")[0] in self.integrity.local:
+                continue
             try:
                 __import__(name)
-            except Exception:
-                continue  # Not installed, or not importable here: the test that needs it will say so.
-        self.integrity.remember()
+            except Exception:  # noqa: S112 - not installed or not importable here: the test that needs it will say so.
+                continue
+        self.config = early_config
+        self.integrity.take_stock(main_code())
+        self.integrity.expect_tests(test_files(self.orders), early_config)
         self.report("open")
         open_workspace(self.orders)
 
     def pytest_collection_modifyitems(self, session, config, items):
         kept = [item for item in items if item.nodeid in self.expected]
         for item in kept:
+            self.integrity.adopt(item)
             if item.get_closest_marker("xfail") is not None:
                 self.marked_xfail.add(item.nodeid)
-        planted = self.plant_canaries(session)
+        planted = plant_canaries(session)
+        self.canaries = {id(item): item for item in planted}
         middle = len(planted) // 2
         items[:] = planted[:middle] + kept + planted[middle:]
         self.report("collected", count=len(kept))
-
-    def plant_canaries(self, session):
-        import pytest
-
-        one, two = os.urandom(8).hex(), os.urandom(8).hex()
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"test_{os.urandom(8).hex()}.py")
-        with open(path, "w") as file:
-            file.write(CANARIES.format(one, two))
-        try:
-            import pathlib
-
-            module = pytest.Module.from_parent(session, path=pathlib.Path(path))
-        except (TypeError, AttributeError):
-            import py
-
-            module = pytest.Module.from_parent(session, fspath=py.path.local(path))
-        items = []
-        for node in module.collect():
-            items.extend(node.collect() if isinstance(node, pytest.Class) else [node])
-        self.canaries = {id(item): item for item in items}
-        return items
 
     def pytest_runtest_protocol(self, item, nextitem):
         if id(item) not in self.canaries:
@@ -194,12 +121,15 @@ class Plugin:
 
     def pytest_runtest_logstart(self, nodeid, location):
         self.parts[nodeid] = []
+        self.integrity.check_item(nodeid)
         self.report("start", id=nodeid)
 
     def pytest_runtest_logreport(self, report):
         self.parts.setdefault(report.nodeid, []).append(report)
+        self.integrity.check_hooks(self.config)
 
     def pytest_runtest_logfinish(self, nodeid, location):
+        self.integrity.check_item(nodeid)
         reports = self.parts.pop(nodeid, [])
         problem = next((str(r.longrepr)[-2000:] for r in reports if r.outcome == "failed"), "")
         self.report("end", id=nodeid, verdict=verdict_of(reports, nodeid in self.marked_xfail), message=problem)
@@ -209,11 +139,33 @@ class Plugin:
             self.report("collect_error", id=report.nodeid, message=str(report.longrepr)[-2000:])
 
     def finish(self, code):
+        findings = self.integrity.findings
         for result in (self.canary_results.get(key) for key in self.canaries):
             if result != ["failed"]:
-                self.tampering.append(f"a test that must fail ended as {result}")
-        self.tampering += self.integrity.violations()[:20]
-        self.report("finish", code=code, canaries=len(self.canaries), tampering=self.tampering)
+                findings.append(f"a test that must fail ended as {result}")
+        self.integrity.check_code()
+        self.report("finish", code=code, canaries=len(self.canaries), tampering=findings[:50])
+
+
+def plant_canaries(session):
+    """Items of a file with random names and values, outside the workspace, collected by the session's own machinery."""
+    import pathlib
+
+    import pytest
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"test_{os.urandom(8).hex()}.py")
+    with open(path, "w") as file:
+        file.write(CANARIES.format(os.urandom(8).hex(), os.urandom(8).hex()))
+    try:
+        module = pytest.Module.from_parent(session, path=pathlib.Path(path))
+    except (TypeError, AttributeError):
+        import py
+
+        module = pytest.Module.from_parent(session, fspath=py.path.local(path))
+    items = []
+    for node in module.collect():
+        items.extend(node.collect() if isinstance(node, pytest.Class) else [node])
+    return items
 
 
 def verdict_of(reports, marked_xfail):
@@ -230,15 +182,31 @@ def verdict_of(reports, marked_xfail):
         return "failed"
     skipped = [r for r in everything if r.outcome == "skipped"]
     if skipped:
+        # An imperative pytest.xfail() comes from whatever code ran, so only a marker that was there at collection counts.
         expected_failure = marked_xfail and all(hasattr(r, "wasxfail") for r in skipped)
         return "passed" if expected_failure else "skipped"
-    complete = all(len(phases.get(phase, [])) >= 1 for phase in ("setup", "call", "teardown"))
-    return "passed" if complete and phases["call"] else "error"
+    return "passed" if all(phases.get(phase) for phase in ("setup", "call", "teardown")) else "error"
+
+
+def test_files(orders):
+    """Files that hold expected tests and exist, in order."""
+    names = dict.fromkeys(test.split("::")[0] for test in orders["ids"])
+    return [name for name in names if os.path.exists(name)]
+
+
+def main_code():
+    """The code of this file's top level: the lowest frame of every honest report."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code
 
 
 def open_workspace(orders):
-    """Now, and not before, may the workspace be imported: `sys.path` and the environment become what the task asks
-    for.
+    """Now, and not before, may the workspace be imported: `sys.path` and environment become what the task asks for.
+
+    Packages that pytest itself needs and that the image's workspace also holds (packaging, iniconfig) are forgotten, so that the
+    tests import the workspace's copy.
     """
     local = set(orders["local_names"]) - {"pytest", "_pytest"}
     standard = set(getattr(sys, "stdlib_module_names", ())) | set(sys.builtin_module_names)
@@ -246,38 +214,10 @@ def open_workspace(orders):
         top = name.split(".")[0]
         if top in local and top not in standard and top != "__main__":
             del sys.modules[name]
-    path = [entry for entry in orders["python_path"].split(os.pathsep) if entry]
     if orders["python_path"]:
         os.environ["PYTHONPATH"] = orders["python_path"]
-    entries = ([os.getcwd()] if orders["cwd_on_path"] else []) + [os.path.abspath(entry) for entry in path]
-    sys.path[:0] = entries
-
-
-def watch_heap_walks(plugin):
-    """Report (never prevent) attempts to find the key or to swap code: events the tested code cannot unhook."""
-    if not hasattr(sys, "addaudithook"):
-        return
-    watched = set() if plugin.orders["allow_gc"] else {"gc.get_objects", "gc.get_referrers", "gc.get_referents"}
-    tampering, codes = plugin.tampering, plugin.integrity.codes
-
-    def hook(event, arguments):
-        if event in watched:
-            tampering.append(f"called {event}")
-        elif (
-            event == "object.__setattr__"
-            and arguments[1] == "__code__"
-            and getattr(arguments[0], "__code__", None) in codes
-        ):
-            tampering.append("replaced the code of {}".format(getattr(arguments[0], "__qualname__", "?")))
-        elif (
-            event == "open"
-            and isinstance(arguments[0], str)
-            and arguments[0].startswith("/proc/")
-            and arguments[0].endswith("/mem")
-        ):
-            tampering.append(f"opened {arguments[0]}")
-
-    sys.addaudithook(hook)
+    entries = [os.path.abspath(entry) for entry in orders["python_path"].split(os.pathsep) if entry]
+    sys.path[:0] = ([os.getcwd()] if orders["cwd_on_path"] else []) + entries
 
 
 def installed_plugins():
@@ -290,33 +230,31 @@ def installed_plugins():
         return []
     names = []
     for distribution in metadata.distributions():
-        names += [
-            point.name for point in distribution.entry_points if point.group == "pytest11" and point.name not in names
-        ]
+        names += [p.name for p in distribution.entry_points if p.group == "pytest11" and p.name not in names]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return [part for name in names for part in ("-p", name)]
 
 
 def main():
-    orders = read_orders()
+    with os.fdopen(int(sys.argv[1]), "rb") as pipe:
+        orders = json.loads(pipe.read().decode())
     protect_memory()
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    report = make_reporter(bytes.fromhex(orders.pop("key")), int(sys.argv[2]))
+    integrity = Integrity(orders["local_names"], orders["owned_files"], orders["allow_gc"])
+    report = make_reporter(bytes.fromhex(orders.pop("key")), int(sys.argv[2]), integrity)
     sys.argv[:] = ["pytest"]
     import pytest
 
-    plugin = Plugin(orders, report)
-    watch_heap_walks(plugin)
-    files = [name for name in dict.fromkeys(test.split("::")[0] for test in orders["ids"]) if os.path.exists(name)]
-    if not files:
-        report("finish", code=5, canaries=0, tampering=[])  # pytest without arguments would run the whole workspace.
-        os._exit(5)
-    code = pytest.main(installed_plugins() + orders["options"] + files, plugins=[plugin])
-    plugin.finish(int(code))
+    integrity.take_stock(main_code())
+    plugin = Plugin(orders, report, integrity)
+    files = test_files(orders)
+    options = installed_plugins() + orders["options"]
+    integrity.watch()
+    # Without a file pytest would run the whole workspace: 5 is its own code for "no tests".
+    code = int(pytest.main(options + files, plugins=[plugin])) if files else 5
+    plugin.finish(code)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(int(code))
+    os._exit(code)
 
 
 if __name__ == "__main__":
