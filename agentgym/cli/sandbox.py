@@ -9,7 +9,7 @@ import typer
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit
-from agentgym.sandbox import BACKENDS, open_backend
+from agentgym.sandbox import open_backend
 from agentgym.sandbox.protocol import BackendUnavailable
 
 
@@ -34,7 +34,7 @@ def reap(
 
 async def _reap(everything: bool) -> dict[str, int | None]:
     removed: dict[str, int | None] = {}
-    for name in BACKENDS:
+    for name in ("docker", "local"):
         try:
             backend = await open_backend(name)
         except BackendUnavailable:

@@ -12,16 +12,12 @@ from rich.table import Table
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
+from agentgym.cli.shared import DEFAULT_STORE, STORE
 from agentgym.config import nearest
 from agentgym.errors import AgentGymError, InputError
 from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummary
 from agentgym.store.check import CheckReport, check_store
 from agentgym.store.records import ModelCall, Step, Termination
-
-DEFAULT_STORE = "runs/agentgym.db"
-STORE = Annotated[
-    str, typer.Option("--store", metavar="URL", envvar="AGENTGYM_STORE", help="SQLite path or SQLAlchemy URL.")
-]
 
 
 def register(app: typer.Typer) -> None:
