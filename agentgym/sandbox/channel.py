@@ -35,7 +35,7 @@ OpenStream = Callable[[], Awaitable[Stream]]
 Rescue = Callable[[], Awaitable[None]]
 
 _GRACE_S = 1.0  # between TERM and KILL
-_DYING_S = 10.0  # after KILL, until the lane is given up
+_DYING_S = 3.0  # after KILL, until the lane is given up
 _RETRIES = 3
 
 
@@ -185,7 +185,7 @@ class Channel:
             return
         pid, call = lane.outcome.pid, lane.outcome.call
         killer = await self._take_lane()
-        await asyncio.wait_for(killer.ask(lambda nonce: shell.kill_statement(nonce, signal, pid, call)), _DYING_S)
+        await asyncio.wait_for(killer.ask(lambda nonce: shell.kill_statement(nonce, signal, pid, call)), 10.0)
         self._give_back(killer)
 
     async def _abandon(self, lane: Lane, task: asyncio.Future[None]) -> None:

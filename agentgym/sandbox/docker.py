@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from agentgym.sandbox import archive, files, reaper, shell
+from docker import APIClient
+
+from agentgym.sandbox import archive, files, images, reaper, shell
 from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
@@ -171,6 +173,7 @@ class DockerBackend:
         self._engine = engine
         self._owner = owner
         self._live: dict[str, DockerSandbox] = {}
+        self._images: APIClient | None = None
 
     @classmethod
     async def open(cls, owner: str | None = None) -> DockerBackend:
@@ -184,9 +187,7 @@ class DockerBackend:
         return cls(engine, Owner.current(owner or ""))
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
-        from agentgym.sandbox.images import DockerImages  # TODO-integrate
-
-        return await DockerImages().ensure(spec)
+        return await images.build(await self._image_client(), spec)
 
     async def start(self, image: Image, limits: Limits = Limits()) -> DockerSandbox:
         try:
@@ -209,12 +210,20 @@ class DockerBackend:
         return sandbox
 
     async def reap(self, *, everything: bool = False) -> int:
-        return await reaper.reap(self._engine, everything=everything)
+        client = await self._image_client()
+        return await reaper.reap(self._engine, everything=everything) + await asyncio.to_thread(images.reap_builds, client)
+
+    async def _image_client(self) -> APIClient:
+        if self._images is None:
+            self._images = await asyncio.to_thread(images.connect)
+        return self._images
 
     async def close(self) -> None:
         """Closes every sandbox this backend started."""
         await asyncio.gather(*(sandbox.close() for sandbox in self._live.values()), return_exceptions=True)
         self._live.clear()
+        if self._images is not None:
+            self._images.close()
         await self._engine.close()
 
 

@@ -1,0 +1,69 @@
+"""What a sandbox may use and reach: limits, network, privileges."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentgym.sandbox.protocol import Sandbox
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_there_is_no_network_but_loopback(sandbox: Sandbox):
+    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")).text.split() == ["lo"]
+    connect = "import socket; socket.create_connection(('169.254.169.254', 80), timeout=3)"
+    assert "Network is unreachable" in (await sandbox.exec(f'python3 -c "{connect}"')).text
+
+
+async def test_loopback_works(sandbox: Sandbox):
+    script = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); "
+        "s.accept()[0].send(b'x'); print(c.recv(1))"
+    )
+    assert (await sandbox.exec(f'python3 -c "{script}"')).text == "b'x'\n"
+
+
+async def test_network_on_request(start):
+    networked = await start(network=True)
+    result = await networked.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")
+    assert len(result.text.split()) > 1
+
+
+async def test_no_capability_and_no_way_to_gain_one(sandbox: Sandbox):
+    status = (await sandbox.exec("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")).text
+    fields = dict(line.split(":\t") for line in status.splitlines())
+    assert {int(fields[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+    assert fields["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mount -t tmpfs x /mnt", "chroot / true", "unshare -m true", "su -c true", "mknod /tmp/d b 8 0", "chown 0 hello.txt",
+        "echo 1 > /proc/sys/kernel/panic", "echo x > /proc/sysrq-trigger", "dmesg", "touch /etc/x", "cat /etc/shadow",
+        "ls /var/run/docker.sock",
+    ],
+)  # fmt: skip
+async def test_what_only_root_may_do_fails(sandbox: Sandbox, command: str):
+    assert (await sandbox.exec(command)).exit_code != 0
+
+
+async def test_the_process_limit_holds(start):
+    small = await start(pids=40)
+    result = await small.exec("for i in $(seq 60); do sleep 5 & done 2>&1; wait", timeout=20)
+    assert "Resource temporarily unavailable" in result.text
+    assert (await small.exec("echo alive")).output == b"alive\n"
+
+
+async def test_the_cpu_limit_holds(start):
+    half = await start(cpus=0.5)
+    burn = "import time, os; t = time.time(); [None for _ in iter(lambda: time.time() < t + 2, False)]; print(os.times().user)"
+    result = await half.exec(f'python3 -c "{burn}"', timeout=30)
+    assert float(result.text) < 1.5
+
+
+async def test_a_file_cannot_outgrow_the_disk_limit(start):
+    tight = await start(disk_mb=20)
+    result = await tight.exec("head -c 100000000 /dev/zero > /tmp/filler; stat -c %s /tmp/filler", timeout=30)
+    assert int(result.text.split()[-1]) <= 20 << 20
+    assert (await tight.exec("rm /tmp/filler; echo alive")).output == b"alive\n"
