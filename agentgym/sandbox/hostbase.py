@@ -27,7 +27,8 @@ _DIRECTORIES = (
 _ETC = (
     "alternatives bash.bashrc debian_version gai.conf host.conf inputrc ld.so.cache ld.so.conf ld.so.conf.d "
     "locale.alias localtime login.defs magic mime.types netconfig networks nsswitch.conf os-release perl profile "
-    "protocols python3     "python3.11 rpc services shells ssl/openssl.cnf terminfo timezone xattr.conf java-17-openjdk java-21-openjdk"
+    "protocols python3 python3.11 rpc services shells ssl/openssl.cnf terminfo timezone xattr.conf java-17-openjdk "
+    "java-21-openjdk"
 )
 _PASSWD = """root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
