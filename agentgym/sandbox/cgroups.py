@@ -1,8 +1,8 @@
 """Resource limits of one `local` sandbox through control groups, version 1 or 2, where this process may make them.
 
-A sandbox's group is made below our own, so limits on ourselves hold for it too. On version 2 that is only possible where
-the parent has no processes of its own; as root the group then sits below the root of the hierarchy. What could not be
-set is left out of `enforced`, and the backend falls back to rlimits for it.
+A sandbox's group is made below our own, so limits on ourselves hold for it too. On version 2 that is only possible
+where the parent has no processes of its own; as root the group then sits below the root of the hierarchy. What could
+not be set is left out of `enforced`, and the backend falls back to rlimits for it.
 """
 
 from __future__ import annotations

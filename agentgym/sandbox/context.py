@@ -86,9 +86,7 @@ def collect(context: Path | None, copy: Copy, item: Instruction) -> tuple[bytes,
     return buffer.getvalue(), digest.hexdigest()
 
 
-def _matches(
-    context: Path, available: list[str], pattern: str, copy: Copy, item: Instruction
-) -> list[tuple[str, str]]:
+def _matches(context: Path, available: list[str], pattern: str, copy: Copy, item: Instruction) -> list[tuple[str, str]]:
     """(name in the context, absolute target) for everything that one source brings along."""
     wanted = os.path.normpath(pattern.lstrip("/")) if pattern.strip("/") else "."
     if wanted.startswith(".."):

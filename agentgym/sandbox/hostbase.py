@@ -1,9 +1,9 @@
 """The bottom layer of every `local` image: this host's own system, minus everything that is the host's business.
 
-Programs and libraries come from the host's `/usr`, bound read-only when a sandbox starts. What is made here is the rest
-of the tree: the directories a Linux system has, the few files of `/etc` that programs need to work, certificates, package
-index settings, and a virtual environment at `/usr/local`, so that `python` and `pip` come first on PATH, see no package
-of the host, and `pip install` works system-wide, as in the official Python images.
+Programs and libraries come from the host's `/usr`, bound read-only when a sandbox starts. What is made here is the
+rest of the tree: the directories a Linux system has, the few files of `/etc` that programs need to work,
+certificates, package index settings, and a virtual environment at `/usr/local`, so that `python` and `pip` come first
+on PATH, see no package of the host, and `pip install` works system-wide, as in the official Python images.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _DIRECTORIES = (
     "usr/local/share var/cache/apt/archives var/lib/apt/lists var/lib/dpkg var/log var/tmp"
 )
 _ETC = (
-    "alternatives bash.bashrc debian_version gai.conf host.conf inputrc ld.so.cache ld.so.conf ld.so.conf.d locale.alias "
-    "localtime login.defs magic mime.types netconfig networks nsswitch.conf os-release perl profile protocols python3 "
-    "python3.11 rpc services shells ssl/openssl.cnf terminfo timezone xattr.conf java-17-openjdk java-21-openjdk"
+    "alternatives bash.bashrc debian_version gai.conf host.conf inputrc ld.so.cache ld.so.conf ld.so.conf.d "
+    "locale.alias localtime login.defs magic mime.types netconfig networks nsswitch.conf os-release perl profile "
+    "protocols python3 python3.11 rpc services shells ssl/openssl.cnf terminfo timezone xattr.conf java-17-openjdk "
+    "java-21-openjdk"
 )
 _PASSWD = """root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
@@ -55,16 +56,7 @@ def lay_out(tree: Path) -> None:
             "the local backend cannot use a Python that lives in /usr/local, which every image brings its own of",
             hint="run agentgym with the system's Python, or use the docker backend",
         )
-    for name in _DIRECTORIES.split():
-        (tree / name).mkdir(parents=True, exist_ok=True)
-    for name in ("tmp", "var/tmp"):
-        (tree / name).chmod(0o1777)
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-        source = Path("/", name)
-        if source.is_symlink():
-            (tree / name).symlink_to(source.readlink())
-        elif source.is_dir():
-            (tree / name).mkdir()
+    lay_out_frame(tree)
     for name in _ETC.split():
         source, target = Path("/etc", name), tree / "etc" / name
         if source.is_dir():
@@ -82,6 +74,20 @@ def lay_out(tree: Path) -> None:
     texts["resolv.conf"] = ""
     for name, text in texts.items():
         (tree / "etc" / name).write_text(text)
+
+
+def lay_out_frame(tree: Path) -> None:
+    """Directories and the links to `/usr` only: as much as a program needs to start."""
+    for name in _DIRECTORIES.split():
+        (tree / name).mkdir(parents=True, exist_ok=True)
+    for name in ("tmp", "var/tmp"):
+        (tree / name).chmod(0o1777)
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        source = Path("/", name)
+        if source.is_symlink():
+            (tree / name).symlink_to(source.readlink())
+        elif source.is_dir():
+            (tree / name).mkdir()
     if not Path(sys.base_prefix).is_relative_to("/usr"):
         (tree / sys.base_prefix.lstrip("/")).mkdir(parents=True, exist_ok=True)
 

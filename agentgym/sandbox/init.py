@@ -1,9 +1,10 @@
-"""PID 1 of a `local` sandbox: starts programs on request and reaps what they leave. Runs *inside*, as a script of its own.
+"""PID 1 of a `local` sandbox: starts programs on request and reaps what they leave. A script that runs *inside*.
 
 The host keeps one end of a socket pair, this process the other. A request is one JSON datagram with three descriptors
-attached (stdin, stdout, stderr of the new program): `{"id", "argv", "env", "cwd"}`; the answer, when that program ends,
-is `{"id", "status"}` (128+n for signal n, 127 where it could not start). `{"kill": true}` kills everything but us. Whatever
-is started inherits this process's namespaces, limits and system call filter, so there is no other way in to secure.
+attached (stdin, stdout, stderr of the new program): `{"id", "argv", "env", "cwd"}`; the answer, when that program
+ends, is `{"id", "status"}` (128+n for signal n, 127 where it could not start). `{"kill": true}` kills everything but
+us. Whatever is started inherits this process's namespaces, limits and system call filter, so there is no other way in
+to secure.
 
 As PID 1 of its namespace it cannot be killed from inside, and it is not dumpable, so what runs beside it under the same
 user cannot trace it. It ends when the host's end closes; the kernel then kills everything in the namespace. Only the

@@ -7,8 +7,9 @@ Three layers of command, each `exec`ing the next so that one process is watched:
     bwrap         new user, PID, network, IPC, UTS and cgroup namespaces; host /usr read-only; no capabilities
     init.py       PID 1, which starts programs on request
 
-As root the last two run under `SANDBOX_UID`, a user id that owns nothing on the host, so even a way out of the sandbox
-leads to nobody. All of it dies with this process (`PR_SET_PDEATHSIG` at every level), and the mounts die with their namespace.
+As root the last two run under `SANDBOX_UID`, a user id that owns nothing on the host, so even a way out of the
+sandbox leads to nobody. All of it dies with this process (`PR_SET_PDEATHSIG` at every level), and the mounts die with
+their namespace.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _INIT = "/run/agentgym/init.py"
 class Jail:
     """What to put together. lower: read-only trees, topmost first; upper: takes the writes; work: overlay's scratch space.
 
-    network: share the host's network (image builds only). uid: how the programs see themselves. rlimits: name -> value.
+    network: share the host's network. uid: how the programs see themselves. rlimits: name -> value.
     cgroup_procs: files to write our PID to. binds: further host directories everybody may read, source -> target.
     files: copies of host files, read-only, target -> source (a file, or a directory of files).
     """
@@ -190,7 +191,7 @@ class JailProcess:
     async def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, descriptors: Sequence[int]
     ) -> asyncio.Future[int]:
-        """Start a program with three descriptors (stdin, stdout, stderr; ours stay open); the future gives its exit code."""
+        """Start a program on three descriptors (stdin, stdout, stderr; ours stay open). The future: its exit code."""
         if self.gone:
             raise SandboxGone("the sandbox has ended")
         self._count += 1

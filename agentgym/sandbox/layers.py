@@ -50,7 +50,9 @@ class LocalImage:
         """ImageError where the record is missing or one of its layers is."""
         try:
             raw = json.loads(path.read_text())
-            image = cls(raw["name"], raw["digest"], tuple(raw["layers"]), raw["env"], raw["workdir"], tuple(raw["notes"]))
+            image = cls(
+                raw["name"], raw["digest"], tuple(raw["layers"]), raw["env"], raw["workdir"], tuple(raw["notes"])
+            )
         except (OSError, ValueError, KeyError) as error:
             raise ImageError(f"no usable local image at {path}: {error}", hint="build it again") from error
         if missing := [layer for layer in image.layers if not Path(layer).is_dir()]:

@@ -1,9 +1,9 @@
-"""The `local` backend: sandboxes on a machine without a container engine, by bubblewrap, for root and for ordinary users.
+"""The `local` backend: sandboxes without a container engine, by bubblewrap, for root and for ordinary users.
 
-A sandbox is one jail (`agentgym.sandbox.jail`) over an image's layers, a directory that takes its writes, a control group
-where we may make one, and a lease in a JSON file beside the directory. The lease names the owner, so that any later
-process can remove what a killed one left: the processes are dead already (the kernel kills them with their owner), the
-directory and the control group are what remains.
+A sandbox is one jail (`agentgym.sandbox.jail`) over an image's layers, a directory that takes its writes, a control
+group where we may make one, and a lease in a JSON file beside the directory. The lease names the owner, so that any
+later process can remove what a killed one left: the processes are dead already (the kernel kills them with their
+owner), the directory and the control group are what remains.
 
 Weaker than a container engine in two ways, both said in `enforced`: the kernel and the host's programs are shared, and
 without root limits hold per process rather than per sandbox.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.sandbox import archive, cgroups, files, labels, localbuild
+from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild
 from agentgym.sandbox.channel import Channel, Stream
 from agentgym.sandbox.jail import Jail, JailProcess
 from agentgym.sandbox.layers import LocalImage, give_to_sandbox, remove_tree
@@ -41,8 +41,6 @@ from agentgym.sandbox.protocol import (
     StartError,
 )
 
-INSTALL_HINT = "apt-get install bubblewrap"
-
 
 class LocalSandbox:
     """See `agentgym.sandbox.protocol.Sandbox`."""
@@ -50,7 +48,13 @@ class LocalSandbox:
     backend = "local"
 
     def __init__(
-        self, backend: LocalBackend, id_: str, image: Image, record: LocalImage, jail: JailProcess, group: cgroups.Cgroup | None
+        self,
+        backend: LocalBackend,
+        id_: str,
+        image: Image,
+        record: LocalImage,
+        jail: JailProcess,
+        group: cgroups.Cgroup | None,
     ) -> None:
         self.id = id_
         self.image = image
@@ -91,7 +95,7 @@ class LocalSandbox:
 
     async def upload(self, source: Path, target: str) -> None:
         target = files.checked(target)
-        parent = target if source.is_dir() else posixpath.dirname(target)
+        parent = target if await asyncio.to_thread(source.is_dir) else posixpath.dirname(target)
         with tempfile.TemporaryFile() as tar:
             await asyncio.to_thread(archive.pack, source, target, tar, uid=0, gid=0, new_parents=[])
             tar.seek(0)
@@ -108,7 +112,9 @@ class LocalSandbox:
             tar.seek(0)
             await asyncio.to_thread(archive.unpack, tar, target)
 
-    async def _run(self, argv: list[str], *, stdin: int | bytes = b"", sink: Callable[[bytes], object] | None = None) -> Ended:
+    async def _run(
+        self, argv: list[str], *, stdin: int | bytes = b"", sink: Callable[[bytes], object] | None = None
+    ) -> Ended:
         self._check()
         return await run_program(self._jail, argv, env=self._env, stdin=stdin, sink=sink)
 
@@ -139,12 +145,22 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, owner: str | None = None) -> None:
-        if shutil.which("bwrap") is None:
-            raise BackendUnavailable("the local backend needs bubblewrap, and there is no `bwrap`", hint=INSTALL_HINT)
-        self._owner = labels.Owner.current(owner or "")
+    def __init__(self, owner: labels.Owner, enforced: dict[str, str]) -> None:
+        self._owner = owner
         self._live: dict[str, LocalSandbox] = {}
-        self.enforced: dict[str, str] = describe_enforcement()
+        self.enforced = enforced
+
+    @classmethod
+    async def open(cls, owner: str | None = None) -> LocalBackend:
+        """Starts one empty sandbox to see that it works here; BackendUnavailable, with what to do, where it does not."""
+        for program, package in (("bwrap", "bubblewrap"), ("unshare", "util-linux"), ("tar", "tar")):
+            if shutil.which(program) is None:
+                raise BackendUnavailable(
+                    f"the local backend needs {package}, and there is no `{program}`", hint=f"apt-get install {package}"
+                )
+        backend = cls(labels.Owner.current(owner or ""), await asyncio.to_thread(describe_enforcement))
+        await backend._probe()
+        return backend
 
     @property
     def root(self) -> Path:
@@ -161,7 +177,9 @@ class LocalBackend:
             (directory / name).mkdir(parents=True)
         give_to_sandbox(directory / "upper")
         group = cgroups.create(id_, limits)
-        self._write_lease(directory, "sandbox", limits.lifetime_s, {"cgroups": [str(d) for d in group.directories] if group else []})
+        self._write_lease(
+            directory, "sandbox", limits.lifetime_s, {"cgroups": [str(d) for d in group.directories] if group else []}
+        )
         jail = Jail(
             lower=record.lower,
             upper=directory / "upper",
@@ -225,6 +243,24 @@ class LocalBackend:
 
     async def close(self) -> None:
         await asyncio.gather(*(sandbox.close() for sandbox in list(self._live.values())))
+
+    async def _probe(self) -> None:
+        directory = self.root / f"agentgym-probe-{secrets.token_hex(6)}"
+        for name in ("lower", "upper", "work"):
+            (directory / name).mkdir(parents=True)
+        await asyncio.to_thread(hostbase.lay_out_frame, directory / "lower")
+        give_to_sandbox(directory / "lower")
+        give_to_sandbox(directory / "upper")
+        try:
+            jail = Jail([directory / "lower"], directory / "upper", directory / "work")
+            await (await JailProcess.start(jail)).kill()
+        except StartError as error:
+            raise BackendUnavailable(
+                f"bubblewrap is here but cannot make a sandbox: {error}",
+                hint="allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use docker",
+            ) from error
+        finally:
+            await asyncio.to_thread(remove_tree, directory)
 
     def forget(self, id_: str) -> None:
         self._live.pop(id_, None)

@@ -1,9 +1,10 @@
 """Building images for the `local` backend: a task's Dockerfile, interpreted inside bubblewrap.
 
-Each RUN, COPY, ADD and WORKDIR becomes one layer, made by running it in a jail with the network on and the layers so far
-below it. FROM names what the host's own system stands in for (`python` of the host's version, Debian); apt-get succeeds
-where the host already has the packages and otherwise fails saying so, as nothing below `/usr` but `/usr/local` can be
-written. What Docker would do and this does not: several stages, URLs and archives in ADD, ONBUILD.
+Each RUN, COPY, ADD and WORKDIR becomes one layer, made by running it in a jail with the network on and the layers so
+far below it. FROM names what the host's own system stands in for (`python` of the host's version, Debian); apt-get
+succeeds where the host already has the packages and otherwise fails saying so, as nothing below `/usr` but
+`/usr/local` can be written. What Docker would do and this does not: several stages, URLs and archives in ADD,
+ONBUILD.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class _State:
 
 
 async def build(spec: ImageSpec, *, log: Log = logger.info) -> Image:
-    """The image for `spec`, built if the cache lacks it; ImageError names the instruction and ends with its output's tail."""
+    """The image for `spec`, built if the cache lacks it; ImageError names the instruction that failed, and its output."""
     base_key = hostbase.key()
     parts = [spec.digest, str(FINISH_VERSION), spec.workdir, base_key]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
@@ -166,7 +166,14 @@ async def _base_layers(key: str, log: Log) -> list[Path]:
 
 
 async def _make_layer(
-    key: str, below: Sequence[Path], argv: Sequence[str], env: Mapping[str, str], cwd: str, stdin: bytes, what: str, log: Log
+    key: str,
+    below: Sequence[Path],
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    stdin: bytes,
+    what: str,
+    log: Log,
 ) -> Path:
     """The layer that `argv` writes on top of `below`; made once."""
     layer = layer_root() / key
@@ -183,29 +190,43 @@ async def _make_layer(
 
 
 async def _run_in_jail(
-    work: Path, below: Sequence[Path], argv: Sequence[str], env: Mapping[str, str], cwd: str, stdin: bytes, what: str, log: Log
+    work: Path,
+    below: Sequence[Path],
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    stdin: bytes,
+    what: str,
+    log: Log,
 ) -> None:
-    files = {_SHIM_TARGET: _SHIMS}
-    if (resolver := Path("/etc/resolv.conf")).exists():
-        files["/etc/resolv.conf"] = resolver
-    binds = {"/var/lib/dpkg": "/var/lib/dpkg"} if Path("/var/lib/dpkg").is_dir() else {}
-    jail = Jail(
-        lower=list(reversed(below)), upper=work / "tree", work=work / "work", uid=0, network=True, files=files, binds=binds
-    )
+    jail = _build_jail(work, below)
     env = {**env, "PATH": f"{_SHIM_TARGET}:{env.get('PATH', hostbase.PATH)}"}
     lines = LineLog(log)
     process = await JailProcess.start(jail)
     try:
         async with asyncio.timeout(RUN_TIMEOUT_S):
-            ended = await run_program(
-                process, argv, env=env, cwd=cwd, stdin=stdin, sink=lines.feed, join_errors=True
-            )
+            ended = await run_program(process, argv, env=env, cwd=cwd, stdin=stdin, sink=lines.feed, join_errors=True)
     except TimeoutError:
         raise ImageError(f"{what}\n  gave up after {RUN_TIMEOUT_S:.0f} s\n{lines.tail}") from None
     finally:
         await process.kill()
     if ended.status != 0:
         raise ImageError(f"{what}\n  exit code {ended.status}\n{lines.tail}")
+
+
+def _build_jail(work: Path, below: Sequence[Path]) -> Jail:
+    files = {_SHIM_TARGET: _SHIMS}
+    if (resolver := Path("/etc/resolv.conf")).exists():
+        files["/etc/resolv.conf"] = resolver
+    return Jail(
+        lower=list(reversed(below)),
+        upper=work / "tree",
+        work=work / "work",
+        uid=0,
+        network=True,
+        files=files,
+        binds={"/var/lib/dpkg": "/var/lib/dpkg"} if Path("/var/lib/dpkg").is_dir() else {},
+    )
 
 
 def _fresh(name: str) -> Path:

@@ -1,7 +1,7 @@
-"""Helper programs on the host (debootstrap, tar, mount, bwrap for a build): run, logged line by line, never left behind.
+"""Helper programs on the host (debootstrap, tar, cp): run, logged line by line, never left behind.
 
-Each runs in a session of its own and dies with us: `setpriv --pdeathsig` covers SIGKILL of this process, the kill of the
-process group covers cancellation and time-outs.
+Each runs in a session of its own and dies with us: `setpriv --pdeathsig` covers SIGKILL of this process, the kill of
+the process group covers cancellation and time-outs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ async def run_logged(
     log: Log,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    timeout: float = 1800.0,
+    timeout_s: float = 1800.0,
 ) -> None:
-    """Run `argv` and pass its output to `log`; ImageError with the output's tail when it fails or outlives `timeout`."""
+    """Run `argv`, its output to `log`; ImageError with the output's tail when it fails or outlives `timeout_s`."""
     lines = LineLog(log)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -52,12 +52,12 @@ async def run_logged(
         raise ImageError(f"{what}: cannot run {argv[0]!r} ({error})", hint="apt-get install util-linux") from error
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout_s):
             while chunk := await process.stdout.read(65536):
                 lines.feed(chunk)
             code = await process.wait()
     except TimeoutError:
-        raise ImageError(f"{what}: gave up after {timeout:.0f} s\n{lines.tail}") from None
+        raise ImageError(f"{what}: gave up after {timeout_s:.0f} s\n{lines.tail}") from None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

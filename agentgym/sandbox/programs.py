@@ -53,7 +53,7 @@ async def run_program(
     sink: Callable[[bytes], object] | None = None,
     join_errors: bool = False,
 ) -> Ended:
-    """Run to the end. stdin: bytes, or an open file's descriptor. sink: takes stdout as it comes, instead of gathering it."""
+    """Run to the end. stdin: bytes, or an open file's descriptor. sink: takes stdout instead of gathering it."""
     stdout_read, stdout_write = os.pipe2(os.O_CLOEXEC)
     stderr_read, stderr_write = os.pipe2(os.O_CLOEXEC)
     stdin_read, stdin_write = os.pipe2(os.O_CLOEXEC) if isinstance(stdin, bytes) else (stdin, -1)
