@@ -81,14 +81,15 @@ def _pages(
         if last is not None:
             bound = sa.tuple_(sa.literal(last.created_at, sa.Double), sa.literal(last.id))
             part = part.where(key < bound if where.newest_first else key > bound)
-        with reading(engine) as connection:
-            page = connection.execute(part).all()
-            ids = [row.id for row in page]
-            try:
-                contents = _contents(connection, ids, blobs)
-            except sa.exc.DatabaseError:
-                contents = None
-        yield page, contents if contents is not None else _one_by_one(engine, ids, blobs)
+        try:
+            with reading(engine) as connection:
+                page = connection.execute(part).all()
+                contents = _contents(connection, [row.id for row in page], blobs)
+        except StoreError:
+            with reading(engine) as connection:
+                page = connection.execute(part).all()
+            contents = _one_by_one(engine, [row.id for row in page], blobs)
+        yield page, contents
         if len(page) < size:
             return
         last = page[-1]
