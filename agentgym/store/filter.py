@@ -18,7 +18,7 @@ class TrajectoryFilter:
     terminations: any of these. version_min, version_max: every sampled token's policy version lies within.
     created_after (inclusive), created_before (exclusive): unix seconds. has_reward: with or without a verdict.
     trainable: sampled by a model, with a verdict and at least one action token. newest_first: order by age, oldest
-    first otherwise.
+    first otherwise. after: the (created_at, id) of the last trajectory seen, to go on behind it in that order.
     """
 
     run_id: str | None = None
@@ -42,6 +42,7 @@ class TrajectoryFilter:
     created_before: float | None = None
     trainable: bool = False
     newest_first: bool = False
+    after: tuple[float, str] | None = None
     limit: int | None = None
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
@@ -67,7 +68,16 @@ class TrajectoryFilter:
                 column.reward.is_not(None),
                 column.action_tokens > 0,
             ]
+        if self.after is not None:
+            key = sa.tuple_(column.created_at, column.id)
+            bound = sa.tuple_(sa.literal(self.after[0], sa.Double), sa.literal(self.after[1]))
+            found.append(key < bound if self.newest_first else key > bound)
         return found
+
+    def order(self) -> tuple[sa.ColumnElement[Any], ...]:
+        """The ORDER BY clauses: by age, then id."""
+        keys = (table.c.created_at, table.c.id)
+        return tuple(key.desc() for key in keys) if self.newest_first else keys
 
 
 _EQUAL = (

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ class Store:
         return stream(self.engine, where, (), lambda summary: summary, on_corrupt)
 
     def count(self, where: TrajectoryFilter = TrajectoryFilter()) -> int:
-        """How many trajectories match (`limit` ignored)."""
+        """How many trajectories match, wherever a page of them begins or ends (`after` and `limit` are ignored)."""
+        where = replace(where, after=None)
         with reading(self.engine) as connection:
             return connection.execute(
                 sa.select(sa.func.count()).select_from(rows).where(*where.conditions())

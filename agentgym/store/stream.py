@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -69,29 +70,23 @@ def _pages(
     engine: sa.Engine, where: TrajectoryFilter, blobs: _Columns
 ) -> Iterator[tuple[Sequence[sa.Row[Any]], dict[str, Any]]]:
     """Rows of the trajectory table and, by id, their blobs or the CorruptError that stands for them."""
-    key = sa.tuple_(rows.c.created_at, rows.c.id)
-    order = (rows.c.created_at, rows.c.id)
-    query = sa.select(rows).where(*where.conditions())
-    query = query.order_by(*(column.desc() if where.newest_first else column for column in order))
-    left, last = where.limit, None
+    left = where.limit
     while left is None or left > 0:
         size = BODY_PAGE if blobs else SUMMARY_PAGE
         size = size if left is None else min(size, left)
-        part = query.limit(size)
-        if last is not None:
-            bound = sa.tuple_(sa.literal(last.created_at, sa.Double), sa.literal(last.id))
-            part = part.where(key < bound if where.newest_first else key > bound)
-        with reading(engine) as connection:
-            page = connection.execute(part).all()
-            ids = [row.id for row in page]
-            try:
-                contents = _contents(connection, ids, blobs)
-            except sa.exc.DatabaseError:
-                contents = None
-        yield page, contents if contents is not None else _one_by_one(engine, ids, blobs)
+        part = sa.select(rows).where(*where.conditions()).order_by(*where.order()).limit(size)
+        try:
+            with reading(engine) as connection:
+                page = connection.execute(part).all()
+                contents = _contents(connection, [row.id for row in page], blobs)
+        except StoreError:
+            with reading(engine) as connection:
+                page = connection.execute(part).all()
+            contents = _one_by_one(engine, [row.id for row in page], blobs)
+        yield page, contents
         if len(page) < size:
             return
-        last = page[-1]
+        where = replace(where, after=(page[-1].created_at, page[-1].id))
         left = None if left is None else left - size
 
 
