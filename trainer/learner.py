@@ -103,7 +103,8 @@ class Learner:
         self, batch: Batch, features: list[Tensor], updates: int, tick: Progress
     ) -> tuple[Tensor, Tensor, dict[str, float]]:
         """`updates` critic updates towards the λ = 1 returns of the values before them; the values after them."""
-        assert self.critic is not None and self.value_optimizer is not None
+        assert self.critic is not None
+        assert self.value_optimizer is not None
         values, bootstrap = self._values(batch, features)
         old, returns = (
             values,
@@ -130,6 +131,7 @@ class Learner:
             values,
             bootstrap,
             {
+                "value_updates": float(updates),
                 "value_loss": losses[-1],
                 "value_loss_first": losses[0],
                 "value_gradient_norm": norm,
@@ -181,7 +183,7 @@ class Learner:
             optimizer.zero_grad(set_to_none=True)
             raise DivergenceError(
                 f"{who} loss {loss} with gradient norm {norm} at version {self.version}; no step taken",
-                hint="resume from the last checkpoint with a smaller learning rate, and look at ratio_max in metrics.jsonl",
+                hint="resume with a smaller learning rate; ratio_max in metrics.jsonl shows how far the policy drifted",
             )
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

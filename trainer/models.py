@@ -52,13 +52,13 @@ def prepare(model: PreTrainedModel) -> None:
         if getattr(config, name, None) not in (None, 1, 1.0):
             raise ModelError(
                 f"{type(model).__name__} rescales its logits ({name} = {getattr(config, name)})",
-                hint="the trainer reads logits straight from the output embedding; use a model that does not rescale them",
+                hint="the trainer reads logits straight from the output embedding; use another model",
             )
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
-            module.attention_dropout = 0.0  # pyright: ignore[reportAttributeAccessIssue]
+            module.__dict__["attention_dropout"] = 0.0
     config.use_cache = False
     model.train()
 
@@ -86,13 +86,13 @@ def action_logprobs(
         hidden = backbone(model)(input_ids=micro.token_ids).last_hidden_state
     before = hidden[micro.row, micro.position - 1].float()
     targets = micro.token_ids[micro.row, micro.position]
-    head = model.get_output_embeddings()
+    head: Any = model.get_output_embeddings()
     weight, bias = head.weight, getattr(head, "bias", None)
     logprobs, entropies = [], []
     for part in torch.arange(len(targets)).split(CHUNK):
         inputs = (before[part], weight, bias, targets[part], temperature[part], entropy_gradient)
         if torch.is_grad_enabled():
-            logprob, entropy = checkpoint(_score, *inputs, use_reentrant=False)  # pyright: ignore[reportGeneralTypeIssues]
+            logprob, entropy = checkpoint(_score, *inputs, use_reentrant=False)
         else:
             logprob, entropy = _score(*inputs)
         logprobs.append(logprob)
@@ -125,8 +125,7 @@ def checkpoint_activations(module: nn.Module, on: bool) -> None:
     """Recompute each decoder layer in the backward pass (less memory, a third more time; the result is the same)."""
     for layer in module.modules():
         if hasattr(layer, "gradient_checkpointing"):
-            layer.gradient_checkpointing = on  # pyright: ignore[reportAttributeAccessIssue]
-            layer._gradient_checkpointing_func = _recompute  # pyright: ignore[reportAttributeAccessIssue]
+            layer.__dict__.update(gradient_checkpointing=on, _gradient_checkpointing_func=_recompute)
 
 
 _recompute = functools.partial(checkpoint, use_reentrant=False)

@@ -26,6 +26,7 @@ from agentgym.store.records import (
 )
 
 VOCABULARY = 96
+torch.set_num_threads(1)  # toy matrices: a second thread costs more than it computes
 
 
 @pytest.fixture

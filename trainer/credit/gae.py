@@ -74,12 +74,14 @@ class SkipObservationGAE:
         self.gamma = options.gamma
 
     def lam(self, chain: Chain) -> Tensor:
-        if self.options.alpha is not None:
-            return length_adaptive_lambda(chain.lengths, self.options.alpha)
-        return torch.full((len(chain.lengths),), self.options.lam, dtype=torch.float64)
+        if self.options.lam is not None:
+            return torch.full((len(chain.lengths),), self.options.lam, dtype=torch.float64)
+        assert self.options.alpha is not None
+        return length_adaptive_lambda(chain.lengths, self.options.alpha)
 
     def advantages(self, given: CreditInput) -> Tensor:
-        assert given.values is not None and given.bootstrap is not None
+        assert given.values is not None
+        assert given.bootstrap is not None
         return skip_observation_gae(
             given.token_rewards,
             given.values,

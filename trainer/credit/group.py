@@ -47,7 +47,7 @@ def within_groups(rewards: Tensor, groups: tuple[str, ...], rule: Callable[[Tens
     alone = [group for group, found in members.items() if len(found) == 1]
     if alone:
         raise TrainConfigError(
-            f"{len(alone)} of {len(members)} groups hold a single rollout (first: {alone[0]!r}): no signal within the group",
+            f"{len(alone)} of {len(members)} groups hold one rollout (first: {alone[0]!r}): no signal within the group",
             hint="roll out at least two trajectories per prompt, or use a credit with a critic (sao-gae)",
         )
     advantages = torch.empty_like(rewards)

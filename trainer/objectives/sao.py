@@ -19,7 +19,7 @@ from trainer.objectives.protocol import OBJECTIVES, ActionTokens, TokenLoss
 
 
 def inside_band(ratio: Tensor, epsilon_low: float, epsilon_high: float) -> Tensor:
-    """bool: 1 − ε_l < r < 1 + ε_h, strict. Bounds are decimal: 1 − 0.8 is 0.2, not the 0.19999999999999996 of floats."""
+    """bool: 1 − ε_l < r < 1 + ε_h, strict. Bounds are decimal: 1 − 0.8 is 0.2, not 0.19999999999999996."""
     return (ratio > round(1 - epsilon_low, 12)) & (ratio < round(1 + epsilon_high, 12))
 
 
