@@ -200,7 +200,7 @@ class _Episode:
                 tools.sandbox = self._live
                 seen = await call.tool.run(tools, call.arguments)
             duration = time.monotonic() - started
-            tree = await self._tree() if self.profile.tree_hashes else None
+            tree = await self._tree(call)
         return _step(index, call, seen, duration, tree), seen.done
 
     async def _passes(self) -> bool:
@@ -243,7 +243,11 @@ class _Episode:
             with contextlib.suppress(SandboxError):  # the reaper finds by its labels what could not be removed
                 await sandbox.close()
 
-    async def _tree(self) -> str | None:
+    async def _tree(self, call: Call) -> str | None:
+        if not self.profile.tree_hashes:
+            return None
+        if not call.tool.changes_files and self.steps:
+            return self.steps[-1].tree_hash
         return await workspace_tree(self._live, self.task.workdir)
 
     @property

@@ -61,12 +61,13 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. execute: gets arguments that fit the model."""
+    """One tool. execute: gets arguments that fit the model. changes_files: False where it cannot alter the workspace."""
 
     name: str
     description: str
     arguments: type[Arguments]
     execute: Callable[[ToolContext, Any], Awaitable[Observation]]
+    changes_files: bool = True
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def _outcome(result: ExecResult, allowed: float) -> str:
             f"[killed after {allowed:g} s together with all it started; run what takes longer, or never ends, in the "
             "background: command > log 2>&1 &]"
         )
+    if result.reopened:
+        return "[the shell was lost and started anew; what ran in the background may be gone]"
     return f"[exit code {result.exit_code}]" if result.exit_code else ""
 
 

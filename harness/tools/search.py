@@ -99,4 +99,5 @@ SEARCH = Tool(
     "Find text in files. Honours .gitignore, skips hidden and binary files, shows file:line:text.",
     SearchArguments,
     _search,
+    changes_files=False,
 )

@@ -15,4 +15,6 @@ async def _submit(context: ToolContext, arguments: SubmitArguments) -> Observati
     return Observation("Submitted.", done=True)
 
 
-SUBMIT = Tool("submit", "End the task. Call it once your change is complete and checked.", SubmitArguments, _submit)
+SUBMIT = Tool(
+    "submit", "End the task. Call it once your change is complete and checked.", SubmitArguments, _submit, False
+)
