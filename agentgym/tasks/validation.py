@@ -18,7 +18,7 @@ from agentgym.sandbox.protocol import Image, ImageError, SandboxBackend, Sandbox
 from agentgym.tasks.leaks import find_leaks
 from agentgym.tasks.model import Task
 from agentgym.tasks.report import ValidationReport
-from agentgym.verify.grade import Grade, Patch, grade
+from agentgym.verify import Grade, Patch, grade
 
 VARIATIONS: tuple[Mapping[str, str], ...] = (
     {},
