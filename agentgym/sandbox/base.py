@@ -1,9 +1,9 @@
 """A Debian base system made on this machine, for where no image registry answers.
 
 `debootstrap` fetches Debian packages, the host's certificates and package index settings are laid in, and the tree is
-packed into the cache. A virtual environment at `/usr/local` gives the layout of the official Python images: `python` and
-`pip` come first on PATH and `pip install` works system-wide, without touching Debian's own interpreter. The result is
-named after the recipe that made it and never after an upstream image.
+packed into the cache. A virtual environment at `/usr/local` gives the layout of the official Python images: `python`
+and `pip` come first on PATH and `pip install` works system-wide, without touching Debian's own interpreter. The
+result is named after the recipe that made it and never after an upstream image.
 
 Made once per recipe: under a file lock, in a temporary directory that is renamed when complete, inside a mount and PID
 namespace of its own so that a killed run leaves no mount and no process.
@@ -95,7 +95,9 @@ async def ensure_archive(wanted: Recipe, log: Log) -> Path:
                 hint="sudo agentgym images build --base, or use --sandbox local",
             )
         if shutil.which("debootstrap") is None:
-            raise ImageError("no image registry answers, and debootstrap is missing", hint="apt-get install debootstrap")
+            raise ImageError(
+                "no image registry answers, and debootstrap is missing", hint="apt-get install debootstrap"
+            )
         work = archive.with_suffix(".tmp")
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)

@@ -1,9 +1,9 @@
 """Dockerfiles as data: one front end for both image builders.
 
-`parse` gives the instructions with continuations joined and heredocs kept apart; `rebase` replaces every FROM by the base
-this machine has; `render` turns heredocs into plain commands, since the classic Docker builder knows none. The Docker
-builder sends the rendered text, the `local` backend interprets the same instructions, and both end with the same last
-step (`agentgym.sandbox.finish`), so that they build the same thing.
+`parse` gives the instructions with continuations joined and heredocs kept apart; `rebase` replaces every FROM by the
+base this machine has; `render` turns heredocs into plain commands, since the classic Docker builder knows none. The
+Docker builder sends the rendered text, the `local` backend interprets the same instructions, and both end with the
+same last step (`agentgym.sandbox.finish`), so that they build the same thing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from typing import Any, cast
 
 from dockerfile_parse import DockerfileParser
 from dockerfile_parse.util import WordSplitter
@@ -67,14 +68,16 @@ class Instruction:
         if self.name == "RUN" and self.heredocs:
             return f"RUN {json.dumps(['/bin/sh', '-c', self.script])}"
         if self.heredocs:
-            raise ImageError(f"Dockerfile {self}: a heredoc is supported in RUN only; put the content in a file and COPY it")
+            raise ImageError(
+                f"Dockerfile {self}: a heredoc is supported in RUN only; put the content in a file and COPY it"
+            )
         return f"{self.name} {self.value}"
 
 
 def parse(text: str) -> list[Instruction]:
     """The instructions of a Dockerfile, comments dropped; ImageError where a heredoc never ends or there is no FROM."""
     stripped, heredocs = _take_heredocs(text)
-    parser = DockerfileParser(fileobj=BytesIO(stripped.encode()))
+    parser = DockerfileParser(fileobj=cast("Any", BytesIO(stripped.encode())))  # its own type says str, it reads bytes
     found = [
         Instruction(
             entry["instruction"], entry["value"].strip(), entry["startline"] + 1, heredocs.get(entry["startline"], ())
@@ -129,7 +132,8 @@ def substitute(value: str, variables: Mapping[str, str]) -> str:
         return (variables[name] if present else word) if operator == "-" else (word if present else "")
 
     value = re.sub(r"(?<!\\)\$\{([A-Za-z_]\w*):([-+])([^}]*)\}", default, value)
-    return "".join(WordSplitter(value, args={}, envs=dict(variables)).split(maxsplit=0, dequote=False))
+    words = WordSplitter(value, args={}, envs=dict(variables)).split(maxsplit=0, dequote=False)
+    return "".join(word or "" for word in words)
 
 
 @dataclass(frozen=True, slots=True)

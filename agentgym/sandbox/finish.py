@@ -2,9 +2,9 @@
 
 After it, and in both backends:
 
-- the workdir is a git repository with exactly one commit on `main`, no remote, no reflog, no unreachable object: history
-  that could reveal the answer is gone because `.git` was made anew. Files the old repository tracked stay tracked, also
-  ignored ones; the work tree is clean. An image without git is left as it is and says so in the build log.
+- the workdir is a git repository with exactly one commit on `main`, no remote, no reflog, no unreachable object:
+  history that could reveal the answer is gone because `.git` was made anew. Files the old repository tracked stay
+  tracked, also ignored ones; the work tree is clean. An image without git stays as it is; the build log says so.
 - caches of pip, apt and /tmp are empty;
 - commands run as uid 1000 (`agent`), who owns the workdir and a home directory, and not as root.
 
@@ -36,7 +36,8 @@ rm -rf /root/.cache /home/agent/.cache /var/cache/apt/archives/*.deb /var/lib/ap
 if command -v git >/dev/null 2>&1; then
     export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
     export GIT_AUTHOR_NAME=agentgym GIT_AUTHOR_EMAIL=agentgym@localhost GIT_AUTHOR_DATE='2000-01-01T00:00:00+0000'
-    export GIT_COMMITTER_NAME=agentgym GIT_COMMITTER_EMAIL=agentgym@localhost GIT_COMMITTER_DATE='2000-01-01T00:00:00+0000'
+    export GIT_COMMITTER_NAME=agentgym GIT_COMMITTER_EMAIL=agentgym@localhost
+    export GIT_COMMITTER_DATE='2000-01-01T00:00:00+0000'
     list=/tmp/agentgym-tracked
     : > "$list"
     if [ -e .git ]; then

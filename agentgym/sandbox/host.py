@@ -1,8 +1,8 @@
 """What of this host's configuration a new base system needs so that pip, git and apt reach the same places from inside.
 
-Carried over: certificates the host trusts beyond Debian's own (a company's or a proxy's), the package index pip is told to
-use, and apt's mirror and proxy. Left behind: anything that names a path of this host, and any URL with credentials in it,
-since whatever is in an image can be read by the policy that acts in it.
+Carried over: certificates the host trusts beyond Debian's own (a company's or a proxy's), the package index pip is
+told to use, and apt's mirror and proxy. Left behind: anything that names a path of this host, and any URL with
+credentials in it, since whatever is in an image can be read by the policy that acts in it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ import logging
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,14 +25,16 @@ from typing import Any, TypeVar
 import docker
 import requests
 from docker.errors import DockerException, ImageNotFound
-from docker.utils.build import tar as pack_context
+from docker.utils import kwargs_from_env
+from docker.utils.build import tar
 
 from agentgym.sandbox import base
+from agentgym.sandbox.context import ignore_patterns
 from agentgym.sandbox.dockerfile import Instruction, external_images, parse, rebase, stages
 from agentgym.sandbox.finish import FINISH_VERSION, finish
 from agentgym.sandbox.locks import file_lock
 from agentgym.sandbox.paths import cache_dir
-from agentgym.sandbox.process import TAIL_LINES, Log, tail_text
+from agentgym.sandbox.process import LineLog, Log
 from agentgym.sandbox.protocol import BackendUnavailable, Image, ImageError, ImageSpec
 
 logger = logging.getLogger(__name__)
@@ -55,8 +56,7 @@ _STAND_IN = re.compile(
 def connect(timeout: float = BUILD_TIMEOUT_S) -> docker.APIClient:
     """A client of its own for long requests; BackendUnavailable where no engine answers."""
     try:
-        parameters: dict[str, Any] = docker.utils.kwargs_from_env()
-        client = docker.APIClient(version="auto", timeout=int(timeout), **parameters)
+        client = docker.APIClient(version="auto", timeout=int(timeout), **kwargs_from_env())
         client.ping()
     except (DockerException, requests.RequestException) as error:
         raise BackendUnavailable(f"no Docker engine answers: {error}", hint="apt-get install docker.io") from error
@@ -124,7 +124,9 @@ def _import(client: docker.APIClient, wanted: base.Recipe, archive: Path) -> Non
 
 async def _pull(client: docker.APIClient, name: str) -> str | None:
     """Try to pull; None on success, else why not."""
-    repository, tag = (name, None) if "@" in name else name.rsplit(":", 1) if ":" in name.split("/")[-1] else (name, "latest")
+    repository, tag = (
+        (name, None) if "@" in name else name.rsplit(":", 1) if ":" in name.split("/")[-1] else (name, "latest")
+    )
 
     def pull() -> str | None:
         try:
@@ -176,7 +178,7 @@ def read_dockerfile(spec: ImageSpec) -> list[Instruction]:
 
 
 def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str]) -> str:
-    """The text sent to the engine. Stage and substitution are labels, so build containers and images can be told apart."""
+    """The text sent to the engine. Labels tell build containers from images, and what stood in for which FROM."""
     lines: list[str] = []
     froms = {stage.index for stage in stages(original)}
     for index, item in enumerate(rebase(original, bases)):
@@ -192,29 +194,25 @@ def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str])
 
 
 def _run_build(client: docker.APIClient, spec: ImageSpec, text: str, reference: str, log: Log) -> None:
-    tail: deque[str] = deque(maxlen=TAIL_LINES)
-    ignore = spec.context / ".dockerignore" if spec.context else None
-    patterns = [row.strip() for row in ignore.read_text().splitlines()] if ignore and ignore.is_file() else []
-    patterns = [row for row in patterns if row and not row.startswith("#")]
+    lines = LineLog(log)
+    patterns = ignore_patterns(spec.context) if spec.context else []
     empty = cache_dir() / "empty-context"
     empty.mkdir(exist_ok=True)
     failure: str | None = None
     try:
-        context = pack_context(str(spec.context or empty), exclude=patterns, dockerfile=(".agentgym.Dockerfile", text))
+        context: Any = tar(spec.context or empty, exclude=patterns, dockerfile=(".agentgym.Dockerfile", text))
         events = client.build(
             fileobj=context, custom_context=True, dockerfile=".agentgym.Dockerfile", tag=reference,
             rm=True, forcerm=True, decode=True, timeout=int(BUILD_TIMEOUT_S),
         )  # fmt: skip
         for event in events:
             for line in str(event.get("stream") or event.get("error") or "").splitlines():
-                if line.strip():
-                    tail.append(line)
-                    log(line)
+                lines.add(line)
             failure = failure or event.get("error")
     except (DockerException, requests.RequestException, OSError) as error:
         failure = str(error)
     if failure:
-        raise ImageError(f"the image of {spec.name} does not build: {failure}\n{tail_text(tail)}")
+        raise ImageError(f"the image of {spec.name} does not build: {failure}\n{lines.tail}")
 
 
 def _image_id(client: docker.APIClient, reference: str) -> str | None:

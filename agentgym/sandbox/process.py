@@ -1,7 +1,7 @@
-"""Helper programs on the host (debootstrap, tar, mount, bwrap for a build): run, logged line by line, never left behind.
+"""Helper programs on the host (debootstrap, tar, cp): run, logged line by line, never left behind.
 
-Each runs in a session of its own and dies with us: `setpriv --pdeathsig` covers SIGKILL of this process, the kill of the
-process group covers cancellation and time-outs.
+Each runs in a session of its own and dies with us: `setpriv --pdeathsig` covers SIGKILL of this process, the kill of
+the process group covers cancellation and time-outs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ async def run_logged(
     log: Log,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    timeout: float = 1800.0,
+    timeout_s: float = 1800.0,
 ) -> None:
-    """Run `argv` and pass its output to `log`; ImageError with the output's tail when it fails or outlives `timeout`."""
-    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    """Run `argv`, its output to `log`; ImageError with the output's tail when it fails or outlives `timeout_s`."""
+    lines = LineLog(log)
     try:
         process = await asyncio.create_subprocess_exec(
             *with_death_signal(argv),
@@ -52,21 +52,40 @@ async def run_logged(
         raise ImageError(f"{what}: cannot run {argv[0]!r} ({error})", hint="apt-get install util-linux") from error
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout_s):
             while chunk := await process.stdout.read(65536):
-                for line in chunk.decode("utf-8", errors="replace").splitlines():
-                    tail.append(line)
-                    log(line)
+                lines.feed(chunk)
             code = await process.wait()
     except TimeoutError:
-        raise ImageError(f"{what}: gave up after {timeout:.0f} s\n{tail_text(tail)}") from None
+        raise ImageError(f"{what}: gave up after {timeout_s:.0f} s\n{lines.tail}") from None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     if code != 0:
-        raise ImageError(f"{what}: exit code {code}\n{tail_text(tail)}")
+        raise ImageError(f"{what}: exit code {code}\n{lines.tail}")
 
 
-def tail_text(lines: Sequence[str] | deque[str]) -> str:
-    """The last lines of a log, indented so that they read as a quotation inside an error message."""
-    return "\n".join(f"  | {line}" for line in list(lines)[-TAIL_LINES:]) or "  | (no output)"
+class LineLog:
+    """Cuts a byte stream into lines for `log`, and remembers the last of them for an error message."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._rest = b""
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    def feed(self, data: bytes) -> None:
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        for line in complete:
+            self.add(line.decode("utf-8", errors="replace"))
+
+    def add(self, line: str) -> None:
+        if line := line.rsplit("\r", 1)[-1].rstrip():
+            self._tail.append(line)
+            self._log(line)
+
+    @property
+    def tail(self) -> str:
+        """The last lines, marked so that they read as a quotation inside an error message."""
+        if self._rest:
+            self.feed(b"\n")
+        return "\n".join(f"  | {line}" for line in self._tail) or "  | (no output)"

@@ -175,7 +175,10 @@ class SandboxBackend(Protocol):
     async def start(self, image: Image, limits: Limits = Limits()) -> Sandbox: ...
 
     async def reap(self, *, everything: bool = False) -> int:
-        """Remove what dead or expired owners left behind, from labels alone; `everything`: also what is alive. Returns the count."""
+        """Remove what dead or expired owners left behind, from labels alone; returns the count.
+
+        everything: also what living owners hold.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -1,8 +1,8 @@
 """The data contract: what one episode leaves behind.
 
-`ModelCall` is the only unit of truth about tokens. A `Trajectory` is its calls, the steps they caused, and how it ended.
-Everything a learner eats is *derived* from calls (see `agentgym.store.sequences`), never stored as truth; text is for
-people. Records are frozen; token arrays are one-dimensional numpy arrays and must not be written to.
+`ModelCall` is the only unit of truth about tokens. A `Trajectory` is its calls, the steps they caused, and how it
+ended. Everything a learner eats is *derived* from calls (see `agentgym.store.sequences`), never stored as truth; text
+is for people. Records are frozen; token arrays are one-dimensional numpy arrays and must not be written to.
 """
 
 from __future__ import annotations
@@ -146,9 +146,11 @@ class Trajectory:
     """One finished episode, whole or not at all.
 
     task_digest, harness_digest, image_digest: content digests ("sha256:..."); the harness document itself (prompt, tool
-    schemas, limits) is stored once under its digest. reward: None where no verdict exists. verdicts: test id -> "passed" |
-    "failed" | "error" | "skipped" | "missing". timings: seconds per phase (queue, start, inference, tool, grade).
-    error: what failed, for the failure terminations. parent_id, branch_step: the trajectory and step this one was forked from.
+    schemas, limits) is stored once under its digest. reward: None where no verdict exists. verdicts: test id ->
+    "passed" | "failed" | "error" | "skipped" | "missing". timings: seconds per phase (queue, start, inference, tool,
+    grade).
+    error: what failed, for the failure terminations. parent_id, branch_step: the trajectory and step this one was
+    forked from.
     """
 
     task_id: str

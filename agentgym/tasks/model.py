@@ -1,9 +1,9 @@
 """The task record: one problem, whatever it came from.
 
-A task is a directory in the Harbor layout (`task.toml`, `instruction.md`, `environment/Dockerfile`, `tests/`, `solution/`)
-whose `task.toml` has an `[agentgym]` table for what Harbor lacks. Everything above this room reads the fields below and
-asks `hidden_tests` and `gold_patch` for the material; where that material comes from (files in the directory, a PyPI
-release pair, ...) is the task source's business.
+A task is a directory in the Harbor layout (`task.toml`, `instruction.md`, `environment/Dockerfile`, `tests/`,
+`solution/`) whose `task.toml` has an `[agentgym]` table for what Harbor lacks. Everything above this room reads the
+fields below and asks `hidden_tests` and `gold_patch` for the material; where that material comes from (files in the
+directory, a PyPI release pair, ...) is the task source's business.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class TaskMaterial(Protocol):
 class Task:
     """One validated problem.
 
-    id: unique name. digest: "sha256:..." over everything that defines the task. test_paths: globs relative to the workdir of
-    files the tests own; they are restored before grading and changes to them never reach the grader. test_command: argv that
-    runs the tests named after it (pytest ids). fail_to_pass, pass_to_pass: exact test ids.
+    id: unique name. digest: "sha256:..." over everything that defines the task. test_paths: globs relative to the
+    workdir of files the tests own; they are restored before grading and changes to them never reach the grader.
+    test_command: argv that runs the tests named after it (pytest ids). fail_to_pass, pass_to_pass: exact test ids.
     """
 
     id: str

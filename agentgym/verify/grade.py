@@ -1,4 +1,4 @@
-"""Grades: what the hidden tests said about one patch."""
+"""Grades: what the hidden tests said about one patch. `agentgym.verify.grading.grade` produces them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The agent's work as it left its sandbox: `git diff --binary` against the image's workdir, untracked files included.
+    """The agent's work as it left its sandbox: `git diff --binary` against the image's workdir, untracked files
+    included.
 
     tree_hash: git tree of the workspace. truncated: the size cap refused it (graded as no solution).
     """
@@ -23,7 +24,8 @@ class Grade:
     """reward: 1.0 or 0.0, None where the verifier itself failed (then `error` says why).
 
     verdicts: every expected test id -> "passed" | "failed" | "error" | "skipped" | "missing".
-    vector: per-group fractions in [0, 1] ("fail_to_pass", "pass_to_pass"). log: tail of the runner's output, for people.
+    vector: per-group fractions in [0, 1] ("fail_to_pass", "pass_to_pass"). log: tail of the runner's output, for
+    people. notes: what the verifier dropped, refused or found tampered with, one line each.
     """
 
     reward: float | None
@@ -32,3 +34,4 @@ class Grade:
     duration: float = 0.0
     error: str | None = None
     log: str = ""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,37 @@
+"""Token-in/token-out rendering: messages become token ids once, and sampled ids are never made again from text.
+
+The interface is the `renderers` package's `Renderer` (`render_ids`, `parse_response`, `bridge_to_next_turn`):
+
+    load.py    picks the renderer of a tokenizer: the package's where it has a real one, ours for ChatML
+    chatml.py  ChatML with Hermes tool calls (SmolLM2 and relatives), the package has none for it
+    hermes.py  `<tool_call>{json}</tool_call>` in sampled text -> calls
+    guard.py   text from outside can never become a control token
+    guarded.py what load.py returns: any renderer, guarded, and its bridge checked
+    turns.py   the assistant turn a scripted policy "samples"
+
+The first prompt comes from `render_ids`; every later one from `bridge_to_next_turn`, which starts with the previous
+prompt and the exact generation. `harness.context` is the only caller of both during an episode.
+"""
+
+from renderers import Message, ParsedResponse, ParsedToolCall, Renderer, ToolCallParseStatus, ToolSpec
+
+from harness.render.chatml import ChatMLRenderer
+from harness.render.guard import GuardedTokenizer
+from harness.render.guarded import GuardedRenderer
+from harness.render.load import RenderError, load_renderer
+from harness.render.turns import assistant_turn
+
+__all__ = [
+    "ChatMLRenderer",
+    "GuardedRenderer",
+    "GuardedTokenizer",
+    "Message",
+    "ParsedResponse",
+    "ParsedToolCall",
+    "RenderError",
+    "Renderer",
+    "ToolCallParseStatus",
+    "ToolSpec",
+    "assistant_turn",
+    "load_renderer",
+]

@@ -1,0 +1,7 @@
+"""Rewards → advantages. Each rule is a small file that reads like its formula; `CREDITS` finds it by name."""
+
+from trainer.credit import gae as gae
+from trainer.credit import group as group
+from trainer.credit.protocol import CREDITS, Credit, CreditInput
+
+__all__ = ["CREDITS", "Credit", "CreditInput"]

@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine:  make quickstart   and   make test
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help quickstart test check format serve clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+%?:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+quickstart: $(VENV)/.runtime ## Set everything up and run the whole loop on real input
+	@$(BIN)/agentgym doctor --for quickstart --fix
+	@$(BIN)/agentgym quickstart
+
+test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite
+	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev ## Format the code and mend what ruff can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-%: $(VENV)/.dev ## Run bench/NAME.py: a table on stderr, one JSON line on stdout
+	@$(BIN)/python bench/$(subst -,_,$*).py
+
+clean: ## Remove the virtual environment and the runs of this checkout
+	rm -rf $(VENV) runs
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 3; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
+	  else echo "Python lacks venv: apt-get install python3-venv"; exit 3; fi; }
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing agentgym (a minute or two the first time)…"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing agentgym and its development tools (a minute or two the first time)…"
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.runtime

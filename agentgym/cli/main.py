@@ -1,0 +1,52 @@
+"""The `agentgym` command: argument handling, error lines and exit codes; each group of commands is a module of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+import agentgym
+from agentgym.cli import doctor, images, models, sandbox, serve, store, tasks, train
+from agentgym.cli.options import expand_at_files
+from agentgym.cli.output import configure_logging, stderr
+from agentgym.errors import AgentGymError
+
+app = typer.Typer(
+    name="agentgym",
+    help="Train coding agents by reinforcement learning, and trust the update.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+# Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
+for group in (doctor, tasks, images, models, sandbox, train, store, serve):
+    group.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the parts do, on stderr.")] = False,
+) -> None:
+    configure_logging(verbose)
+    if version:
+        typer.echo(agentgym.__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 ok, 1 the work failed, 2 usage, 3 environment not usable, 130 interrupted."""
+    arguments = expand_at_files(sys.argv[1:])
+    try:
+        app(arguments)
+    except AgentGymError as error:
+        stderr.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        stderr.print("interrupted")
+        sys.exit(130)

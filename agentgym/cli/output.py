@@ -1,0 +1,49 @@
+"""What a command prints: its result on stdout (a table, or one JSON document), everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.logging import RichHandler
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+stderr = Console(stderr=True)
+stdout = Console()
+
+
+def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -> None:
+    """Print `document` as JSON, or `human` as text."""
+    if as_json:
+        json.dump(document, sys.stdout, ensure_ascii=False, allow_nan=False, default=str)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    else:
+        stdout.print(human)
+
+
+def progress() -> Progress:
+    """A progress display on stderr: spinner, what, bar, count, time."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=stderr,
+    )
+
+
+def configure_logging(verbose: bool) -> None:
+    """Send log records to stderr; libraries stay quiet unless `verbose`."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=stderr, show_path=False, show_time=verbose)],
+        force=True,
+    )
+    logging.getLogger("agentgym").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,0 +1,73 @@
+"""What several commands do the same way: name tasks, open a backend, pick the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentgym.cli.output import stderr
+from agentgym.config import nearest
+from agentgym.sandbox import BackendName, open_backend
+from agentgym.sandbox.protocol import SandboxBackend
+from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
+from agentgym.tasks.registry import Registry
+
+DEFAULT_STORE = "runs/agentgym.db"
+STORE = Annotated[
+    str, typer.Option("--store", metavar="URL", envvar="AGENTGYM_STORE", help="SQLite path or SQLAlchemy URL.")
+]
+BACKEND = Annotated[
+    BackendName, typer.Option("--backend", help="Where commands run; auto: Docker if an engine answers, else local.")
+]
+
+
+def open_registry(store: str) -> Registry:
+    """The registry of `store`, with the shipped tasks in it."""
+    registry = Registry(store)
+    known = {(entry.id, entry.root) for entry in registry.list()}
+    for root in shipped_tasks():
+        if (root.name, root) not in known:
+            registry.register(load_task(root))
+    return registry
+
+
+def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
+    """Tasks by id, digest or directory; "all" is every registered one. Raises TaskError naming the nearest id."""
+    entries = {entry.id: entry for entry in registry.list()}
+    found: dict[str, Task] = {}
+    for name in names:
+        if name == "all":
+            tasks = [entry.load() for entry in entries.values()]
+        elif name in entries:
+            tasks = [entries[name].load()]
+        elif Path(name).is_dir():
+            tasks = [load_task(Path(name))]
+            registry.register(tasks[0])
+        elif name.startswith("sha256:"):
+            tasks = [registry.get(name).load()]
+        else:
+            raise TaskError(f"no task {name!r}{nearest(name, list(entries))}", hint="agentgym tasks list")
+        found |= {task.id: task for task in tasks}
+    if not found:
+        raise TaskError("no task was named", hint='name tasks by id or directory, or "all"; agentgym tasks list')
+    return list(found.values())
+
+
+@asynccontextmanager
+async def backend_for(name: BackendName, owner: str) -> AsyncIterator[SandboxBackend]:
+    """An open backend; says so where it is not the default one, and clears up what dead owners left."""
+    backend = await open_backend(name, owner=owner)
+    try:
+        if backend.name == "local" and name == "auto":
+            stderr.print(
+                "[yellow]note:[/] no Docker engine answers, so sandboxes are bubblewrap jails on this system (`local`)"
+            )
+        if removed := await backend.reap():
+            stderr.print(f"[dim]removed {removed} sandboxes that a killed run had left[/]")
+        yield backend
+    finally:
+        await backend.close()

@@ -1,0 +1,166 @@
+"""`agentgym store`: list, show and check what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from agentgym.cli.options import JSON
+from agentgym.cli.output import emit, progress
+from agentgym.cli.shared import DEFAULT_STORE, STORE
+from agentgym.config import nearest
+from agentgym.errors import AgentGymError, InputError
+from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummary
+from agentgym.store.check import CheckReport, check_store
+from agentgym.store.records import ModelCall, Step, Termination
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="What was recorded.", no_args_is_help=True)
+    group.command("ls")(ls)
+    group.command("show")(show)
+    group.command("check")(check)
+    app.add_typer(group, name="store")
+
+
+def ls(
+    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
+    termination: Annotated[str | None, typer.Option(help="Only episodes that ended so.")] = None,
+    reward_min: Annotated[float | None, typer.Option(help="Only rewards of at least this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """List trajectories, newest first."""
+    where = TrajectoryFilter(
+        run_id=run,
+        task_id=task,
+        policy=policy,
+        terminations=(_termination(termination),) if termination else (),
+        reward_min=reward_min,
+        limit=limit,
+        newest_first=True,
+    )
+    with Store.open(store, create=False) as opened:
+        found = list(opened.query(where))
+        total = opened.count(where)
+    emit({"total": total, "trajectories": [asdict(one) for one in found]}, _listing(found, total), as_json=as_json)
+
+
+def show(
+    trajectory: Annotated[str, typer.Argument(help="Id, or the start of one.")],
+    tokens: Annotated[bool, typer.Option(help="With token ids and logprobs (JSON only).")] = False,
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Show one trajectory: its steps, how it ended, and what the hidden tests said."""
+    with Store.open(store, create=False) as opened:
+        summary = opened.summary(trajectory)
+        record = opened.get(summary.id)
+    document = asdict(summary) | {
+        "verdicts": dict(record.verdicts),
+        "reward_vector": dict(record.reward_vector),
+        "timings": dict(record.timings),
+        "error": record.error,
+        "patch": record.patch,
+        "step_list": [_step_json(step) for step in record.steps],
+    }
+    if tokens:
+        document["call_list"] = [_call_json(call) for call in record.calls]
+    emit(document, _page(record), as_json=as_json)
+
+
+def check(
+    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Prove the token invariants on every trajectory; exit code 1 where one does not hold."""
+    where = TrajectoryFilter(run_id=run)
+    with Store.open(store, create=False) as opened, progress() as bars:
+        bar = bars.add_task("checking", total=opened.count(where))
+        report = check_store(opened, where, on_progress=lambda _: bars.advance(bar))
+    emit(asdict(report) | {"ok": report.ok}, verdict(report), as_json=as_json)
+    if not report.ok:
+        raise AgentGymError(f"{len(report.faults)} faults in {store}", hint="trajectories named above are not evidence")
+
+
+def verdict(report: CheckReport) -> str:
+    """The report in a few lines."""
+    lines = [f"{escape(fault.trajectory_id or 'database')}: {escape(fault.message)}" for fault in report.faults]
+    lines.append(
+        f"{report.trajectories} trajectories, {report.sequences} sequences, {report.tokens} tokens "
+        f"({report.action_tokens} sampled): {'all invariants hold' if report.ok else 'NOT evidence'}"
+    )
+    return "\n".join(lines)
+
+
+def _termination(name: str) -> Termination:
+    try:
+        return Termination(name)
+    except ValueError:
+        raise InputError(f"termination {name!r} is not known{nearest(name, list(Termination))}") from None
+
+
+def _listing(found: list[TrajectorySummary], total: int) -> Table:
+    table = Table(title=f"{len(found)} of {total} trajectories", title_justify="left", box=None, pad_edge=False)
+    for heading in ("id", "run", "task", "policy", "ended", "reward", "calls", "steps", "tokens"):
+        table.add_column(heading, justify="right" if heading in ("reward", "calls", "steps", "tokens") else "left")
+    for one in found:
+        reward = "—" if one.reward is None else f"{one.reward:g}"
+        cells = (one.id[:8], one.run_id, one.task_id, one.policy, one.termination, reward)
+        table.add_row(*map(escape, cells), str(one.calls), str(one.steps), str(one.tokens))
+    return table
+
+
+def _page(record: Trajectory) -> RenderableType:
+    head = Table(box=None, show_header=False, pad_edge=False)
+    reward = "— (no verdict)" if record.reward is None else f"{record.reward:g}"
+    facts = {
+        "trajectory": record.id,
+        "task": record.task_id,
+        "policy": record.policy,
+        "ended": record.termination,
+        "reward": reward,
+        "error": record.error or "",
+    }
+    for name, value in facts.items():
+        if value:
+            head.add_row(name, escape(value))
+    steps = Table(box=None, pad_edge=False, title="steps", title_justify="left")
+    for heading in ("#", "call", "action", "observation"):
+        steps.add_column(heading, overflow="fold")
+    for number, step in enumerate(record.steps):
+        action = f"{step.tool or '(no tool call)'} {dict(step.arguments) if step.arguments else ''}"
+        steps.add_row(str(number), str(step.call_index), escape(_short(action)), escape(_short(step.observation)))
+    failed = [f"{test}: {said}" for test, said in record.verdicts.items() if said != "passed"]
+    passed = len(record.verdicts) - len(failed)
+    tests = f"hidden tests: {passed} passed" + "".join(f"\n  {escape(line)}" for line in failed[:20])
+    return Group(head, "", steps, "", tests)
+
+
+def _short(text: str, limit: int = 400) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    return asdict(step) | {"arguments": dict(step.arguments)}
+
+
+def _call_json(call: ModelCall) -> dict[str, Any]:
+    return {
+        "prompt_token_ids": call.prompt_token_ids.tolist(),
+        "generation_token_ids": call.generation_token_ids.tolist(),
+        "logprobs": call.logprobs.tolist(),
+        "policy_versions": [asdict(span) for span in call.policy_versions],
+        "sampling": asdict(call.sampling),
+        "finish_reason": call.finish_reason,
+        "context_event": call.context_event,
+    }

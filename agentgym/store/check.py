@@ -1,0 +1,162 @@
+"""Proof that a store keeps the data contract, trajectory by trajectory.
+
+The check rebuilds every call's prompt the slow and obvious way (copying the shared prefix each time), so that it does
+not trust the code it checks, and then proves for each trajectory:
+
+- its blobs have the right checksums and lengths, and the counts in the columns are those of the blobs;
+- the record obeys the contract (`agentgym.store.validate`): spans cover, events are honest, failures have no reward;
+- every generated token is an action token of exactly one sequence, with its own logprob (bit for bit) and version;
+- the tokens before a call's first action token are exactly its recorded prompt;
+- no other token is trainable, or carries a logprob or a version.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentgym.store.codec import decode_layout
+from agentgym.store.errors import CorruptError
+from agentgym.store.filter import COUNT_FIELDS, TrajectoryFilter, TrajectorySummary
+from agentgym.store.layout import TokenLayout, layout_of
+from agentgym.store.records import Int32Array, ModelCall
+from agentgym.store.rows import decode_trajectory
+from agentgym.store.sequences import Sequence, sequences_of_layout
+from agentgym.store.store import Store
+from agentgym.store.validate import faults
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One broken rule. trajectory_id: "" where the fault is the database's own."""
+
+    trajectory_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What was read and what was wrong. tokens: distinct tokens; seconds: wall time."""
+
+    trajectories: int
+    sequences: int
+    tokens: int
+    action_tokens: int
+    faults: tuple[Fault, ...]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+def check_store(
+    store: Store,
+    where: TrajectoryFilter = TrajectoryFilter(),
+    *,
+    on_progress: Callable[[str], None] = lambda trajectory_id: None,
+) -> CheckReport:
+    """Check every matching trajectory. `on_progress` is called with each id when it is done."""
+    start = time.perf_counter()
+    found = [Fault("", message) for message in store.database_faults()]
+    trajectories = sequences = tokens = actions = 0
+
+    def corrupt(trajectory_id: str, error: CorruptError) -> None:
+        found.append(Fault(trajectory_id, str(error)))
+
+    for summary, token_blob, detail_blob in store.iter_blobs(where, on_corrupt=corrupt):
+        trajectories += 1
+        try:
+            layout = decode_layout(token_blob)
+            derived = sequences_of_layout(
+                layout, trajectory_id=summary.id, reward=summary.reward, termination=summary.termination
+            )
+            messages = list(_trajectory_faults(summary, layout, derived, token_blob, detail_blob))
+            sequences += len(derived)
+            tokens += len(layout.stream)
+            actions += len(layout.logprobs)
+        except (CorruptError, TypeError, ValueError) as error:
+            messages = [str(error)]
+        found += [Fault(summary.id, message) for message in messages]
+        on_progress(summary.id)
+    return CheckReport(trajectories, sequences, tokens, actions, tuple(found), time.perf_counter() - start)
+
+
+def _trajectory_faults(
+    summary: TrajectorySummary, layout: TokenLayout, derived: list[Sequence], token_blob: bytes, detail_blob: bytes
+) -> Iterator[str]:
+    trajectory = decode_trajectory(summary, token_blob, detail_blob)
+    yield from faults(trajectory)
+    yield from _count_faults(summary, layout, len(trajectory.steps))
+    if not np.array_equal(layout_of(trajectory.calls).shared, layout.shared):
+        yield "the stored shared prefixes are not the longest ones"
+    yield from _sequence_faults(trajectory.calls, _literal_prompts(layout), derived)
+
+
+def _count_faults(summary: TrajectorySummary, layout: TokenLayout, steps: int) -> Iterator[str]:
+    sampled = layout.span_version[layout.span_length > 0]
+    told = {
+        "calls": layout.calls,
+        "steps": steps,
+        "tokens": len(layout.stream),
+        "action_tokens": len(layout.logprobs),
+        "version_min": int(sampled.min()) if len(sampled) else None,
+        "version_max": int(sampled.max()) if len(sampled) else None,
+    }
+    for name in COUNT_FIELDS:
+        if getattr(summary, name) != told[name]:
+            yield f"column {name} says {getattr(summary, name)}, the blobs say {told[name]}"
+
+
+def _literal_prompts(layout: TokenLayout) -> Iterator[Int32Array]:
+    """Each call's prompt by the definition of the format: the shared part of the last context, then the suffix."""
+    context, offset = layout.stream[:0], 0
+    for shared, suffix, generated in zip(
+        layout.shared.tolist(), layout.suffix.tolist(), layout.generated.tolist(), strict=True
+    ):
+        context = np.concatenate([context[:shared], layout.stream[offset : offset + suffix + generated]])
+        offset += suffix + generated
+        yield context[: shared + suffix]
+
+
+def _sequence_faults(
+    calls: tuple[ModelCall, ...], prompts: Iterator[Int32Array], derived: list[Sequence]
+) -> Iterator[str]:
+    home: dict[int, tuple[Sequence, int]] = {}
+    for sequence in derived:
+        positions = np.flatnonzero(sequence.action_mask)
+        owners, starts = np.unique(sequence.call_index[positions], return_index=True)
+        for call, start in zip(owners.tolist(), positions[starts].tolist(), strict=True):
+            if call in home:
+                yield f"tokens of call {call} are in two sequences"
+            home[call] = (sequence, start)
+        idle = ~sequence.action_mask
+        if sequence.logprobs[idle].any() or (sequence.policy_version[idle] != -1).any():
+            yield f"sequence {sequence.index}: a token that is no action has a logprob or a version"
+        expected = sum(len(calls[call].generation_token_ids) for call in owners.tolist())
+        if len(positions) != expected:
+            yield f"sequence {sequence.index}: {len(positions)} action tokens for {expected} generated ones"
+    for k, (call, prompt) in enumerate(zip(calls, prompts, strict=True)):
+        if not np.array_equal(prompt, call.prompt_token_ids):
+            yield f"call {k}: the decoded prompt is not the stored one"
+        if not len(call.generation_token_ids):
+            continue
+        if k not in home:
+            yield f"call {k}: its generated tokens are in no sequence"
+            continue
+        sequence, start = home[k]
+        part = slice(start, start + len(call.generation_token_ids))
+        versions = np.concatenate([np.full(s.end - s.start, s.version) for s in call.policy_versions])
+        proofs = {
+            "its prompt is not the prefix of its action tokens": np.array_equal(sequence.token_ids[:start], prompt),
+            "its tokens are not those it generated": np.array_equal(
+                sequence.token_ids[part], call.generation_token_ids
+            ),
+            "its action tokens are not contiguous": bool(sequence.action_mask[part].all()),
+            "its logprobs are not its own": sequence.logprobs[part].tobytes() == call.logprobs.tobytes(),
+            "its versions are not its own": np.array_equal(sequence.policy_version[part], versions),
+        }
+        yield from (f"call {k}: {fault}" for fault, holds in proofs.items() if not holds)

@@ -1,0 +1,144 @@
+"""What people ask a store for, and the row they get without reading a blob."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import sqlalchemy as sa
+
+from agentgym.store.records import PolicyKind, Termination
+from agentgym.store.schema import trajectory as table
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryFilter:
+    """Conditions joined by *and*; a field left at its default asks nothing.
+
+    terminations: any of these. version_min, version_max: every sampled token's policy version lies within.
+    created_after (inclusive), created_before (exclusive): unix seconds. has_reward: with or without a verdict.
+    trainable: sampled by a model, with a verdict and at least one action token. newest_first: order by age, oldest
+    first otherwise. after: the (created_at, id) of the last trajectory seen, to go on behind it in that order.
+    """
+
+    run_id: str | None = None
+    group_id: str | None = None
+    task_id: str | None = None
+    task_digest: str | None = None
+    split: str | None = None
+    harness_digest: str | None = None
+    backend: str | None = None
+    policy: str | None = None
+    policy_kind: PolicyKind | None = None
+    model: str | None = None
+    parent_id: str | None = None
+    terminations: tuple[Termination, ...] = ()
+    reward_min: float | None = None
+    reward_max: float | None = None
+    has_reward: bool | None = None
+    version_min: int | None = None
+    version_max: int | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    trainable: bool = False
+    newest_first: bool = False
+    after: tuple[float, str] | None = None
+    limit: int | None = None
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """The WHERE clauses over the trajectory table."""
+        column = table.c
+        found = [column[name] == getattr(self, name) for name in _EQUAL if getattr(self, name) is not None]
+        bounds = (
+            (self.reward_min, lambda bound: column.reward >= bound),
+            (self.reward_max, lambda bound: column.reward <= bound),
+            (self.version_min, lambda bound: column.version_min >= bound),
+            (self.version_max, lambda bound: column.version_max <= bound),
+            (self.created_after, lambda bound: column.created_at >= bound),
+            (self.created_before, lambda bound: column.created_at < bound),
+        )
+        found += [condition(bound) for bound, condition in bounds if bound is not None]
+        if self.terminations:
+            found.append(column.termination.in_([termination.value for termination in self.terminations]))
+        if self.has_reward is not None:
+            found.append(column.reward.is_not(None) if self.has_reward else column.reward.is_(None))
+        if self.trainable:
+            found += [
+                column.policy_kind == PolicyKind.MODEL.value,
+                column.reward.is_not(None),
+                column.action_tokens > 0,
+            ]
+        if self.after is not None:
+            key = sa.tuple_(column.created_at, column.id)
+            bound = sa.tuple_(sa.literal(self.after[0], sa.Double), sa.literal(self.after[1]))
+            found.append(key < bound if self.newest_first else key > bound)
+        return found
+
+    def order(self) -> tuple[sa.ColumnElement[Any], ...]:
+        """The ORDER BY clauses: by age, then id."""
+        keys = (table.c.created_at, table.c.id)
+        return tuple(key.desc() for key in keys) if self.newest_first else keys
+
+
+_EQUAL = (
+    "run_id",
+    "group_id",
+    "task_id",
+    "task_digest",
+    "split",
+    "harness_digest",
+    "backend",
+    "policy",
+    "policy_kind",
+    "model",
+    "parent_id",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectorySummary:
+    """The columns of one trajectory.
+
+    tokens: distinct tokens stored (prompts counted once). action_tokens: sampled by the policy. version_min,
+    version_max: policy versions of its sampled tokens, None where there are none. created_at: unix seconds.
+    """
+
+    id: str
+    run_id: str
+    group_id: str
+    parent_id: str | None
+    branch_step: int | None
+    task_id: str
+    task_digest: str
+    split: str
+    harness_digest: str
+    backend: str
+    image_digest: str
+    policy: str
+    policy_kind: PolicyKind
+    model: str
+    termination: Termination
+    reward: float | None
+    seed: int | None
+    version_min: int | None
+    version_max: int | None
+    calls: int
+    steps: int
+    tokens: int
+    action_tokens: int
+    created_at: float
+
+    @staticmethod
+    def of_row(row: Any) -> TrajectorySummary:
+        """The summary in a row of the trajectory table. Raises ValueError for a termination this code does not know."""
+        values = {name: getattr(row, name) for name in SUMMARY_FIELDS}
+        values["policy_kind"] = PolicyKind(row.policy_kind)
+        values["termination"] = Termination(row.termination)
+        return TrajectorySummary(**values)
+
+
+SUMMARY_FIELDS = tuple(field.name for field in fields(TrajectorySummary))
+COUNT_FIELDS = ("calls", "steps", "tokens", "action_tokens", "version_min", "version_max")
+"""Summary columns that repeat what the blobs say."""
+RECORD_FIELDS = tuple(name for name in SUMMARY_FIELDS if name not in COUNT_FIELDS)
+"""Summary columns that are fields of `Trajectory` under the same name and stand nowhere else."""

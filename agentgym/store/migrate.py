@@ -1,0 +1,63 @@
+"""Bring a store to the schema this code knows, or say why not.
+
+The common case costs one query and no import of Alembic. Migrations run under a lock of the database itself, so that
+many processes may open a new store at once. A store written by a newer agentgym is never touched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from agentgym.store.engine import reading, writing
+from agentgym.store.errors import StoreError
+from agentgym.store.schema import SCHEMA_VERSION
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK_KEY = 0x6167656E74  # "agent"
+
+
+def current_revision(engine: sa.Engine) -> str | None:
+    """The schema revision of a store, None where it is empty."""
+    with reading(engine) as connection:
+        return _revision(connection)
+
+
+def migrate(engine: sa.Engine) -> None:
+    """Create or upgrade the tables. Raises StoreError for a newer schema, which is left as it is."""
+    if current_revision(engine) == SCHEMA_VERSION:
+        return
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+        revision = _revision(connection)
+        if revision == SCHEMA_VERSION:
+            return
+        refuse_newer(revision)
+        if revision is None and engine.dialect.name == "sqlite" and sa.inspect(connection).get_table_names():
+            raise StoreError(
+                f"{engine.url.database} is an SQLite database of something else, not a store", hint="name another path"
+            )
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def refuse_newer(revision: str | None) -> None:
+    """Raise StoreError where `revision` is not one this code can read or upgrade."""
+    if revision is not None and revision > SCHEMA_VERSION:
+        raise StoreError(
+            f"store is from a newer agentgym (schema {revision}, this one knows {SCHEMA_VERSION})",
+            hint="upgrade agentgym; nothing in the store was changed",
+        )
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()

@@ -1,0 +1,103 @@
+"""The tables, as SQLAlchemy Core. Columns are what people query; everything else is in two blobs per trajectory.
+
+A change here needs a new file in `migrations/versions/` and a new `SCHEMA_VERSION`; released migrations never change.
+`trajectory_body` is apart from `trajectory`, so that a listing reads no blobs. `trajectory.created_at` + `id` is the
+order of every stream (and an index with `run_id`), so that a reader pages by key and holds no transaction open for
+long.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION = "0001"
+"""The newest revision in `migrations/versions/`."""
+
+metadata = sa.MetaData()
+
+
+def _key(length: int = 64) -> sa.String:
+    """Text compared byte by byte on every database, so that prefixes are ranges of an index."""
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")  # type: ignore[return-value]
+
+
+trajectory = sa.Table(
+    "trajectory",
+    metadata,
+    sa.Column("id", _key(), primary_key=True),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("group_id", sa.Text, nullable=False),
+    sa.Column("parent_id", _key()),
+    sa.Column("branch_step", sa.Integer),
+    sa.Column("task_id", sa.Text, nullable=False),
+    sa.Column("task_digest", sa.Text, nullable=False),
+    sa.Column("split", sa.Text, nullable=False),
+    sa.Column("harness_digest", sa.Text, nullable=False),
+    sa.Column("backend", sa.Text, nullable=False),
+    sa.Column("image_digest", sa.Text, nullable=False),
+    sa.Column("policy", sa.Text, nullable=False),
+    sa.Column("policy_kind", sa.Text, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("termination", sa.Text, nullable=False),
+    sa.Column("reward", sa.Double),
+    sa.Column("seed", sa.BigInteger),
+    sa.Column("version_min", sa.Integer),
+    sa.Column("version_max", sa.Integer),
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("steps", sa.Integer, nullable=False),
+    sa.Column("tokens", sa.BigInteger, nullable=False),
+    sa.Column("action_tokens", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Index("trajectory_by_age", "created_at", "id"),
+    sa.Index("trajectory_by_run", "run_id", "created_at", "id"),
+    sa.Index("trajectory_by_task", "task_id", "created_at", "id"),
+    sa.Index("trajectory_by_parent", "parent_id"),
+)
+
+trajectory_body = sa.Table(
+    "trajectory_body",
+    metadata,
+    sa.Column("trajectory_id", _key(), sa.ForeignKey("trajectory.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("tokens", sa.LargeBinary, nullable=False),
+    sa.Column("detail", sa.LargeBinary, nullable=False),
+)
+
+document = sa.Table(
+    "document",
+    metadata,
+    sa.Column("digest", _key(128), primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("json", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+)
+
+task = sa.Table(
+    "task",
+    metadata,
+    sa.Column("digest", _key(128), primary_key=True),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("root", sa.Text, nullable=False),
+    sa.Column("source_kind", sa.Text, nullable=False),
+    sa.Column("split", sa.Text, nullable=False),
+    sa.Column("language", sa.Text, nullable=False),
+    sa.Column("difficulty", sa.Text, nullable=False),
+    sa.Column("manifest", sa.JSON, nullable=False),
+    sa.Column("registered_at", sa.Double, nullable=False),
+    sa.Index("task_by_id", "id"),
+)
+
+task_validation = sa.Table(
+    "task_validation",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("task_digest", _key(128), sa.ForeignKey("task.digest", ondelete="CASCADE"), nullable=False),
+    sa.Column("environment_digest", sa.Text, nullable=False),
+    sa.Column("backend", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("report", sa.JSON, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Index("task_validation_by_task", "task_digest", "created_at"),
+    sa.CheckConstraint("status IN ('valid', 'rejected', 'error')", name="task_validation_status"),
+)

@@ -1,0 +1,200 @@
+"""The trajectory store: what was recorded, whole or not at all.
+
+    store = Store.open("runs/store.db")            # or postgresql://user@host/database
+    store.add(trajectory)                          # one transaction; adding the same trajectory again changes nothing
+    store.get("3f9a")                              # by id or unique prefix
+    for summary in store.query(TrajectoryFilter(run_id="r1", reward_min=1.0)): ...
+    for group in store.iter_sequences(TrajectoryFilter(trainable=True)): ...
+
+Threads may share one `Store`; processes each open their own. Streams page by (created_at, id), so they hold no
+transaction while the caller works and never more than one page in memory; rows added meanwhile appear if they sort
+later. A trajectory whose stored bytes are damaged is reported by id to `on_corrupt` (a warning in the log by default)
+and skipped: it never stops the others.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from agentgym.store.codec import decode_layout
+from agentgym.store.engine import connect, reading, store_url, writing
+from agentgym.store.errors import NotFoundError, StoreError
+from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
+from agentgym.store.migrate import migrate
+from agentgym.store.records import Trajectory
+from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
+from agentgym.store.schema import document as documents
+from agentgym.store.schema import trajectory as rows
+from agentgym.store.schema import trajectory_body as bodies
+from agentgym.store.sequences import Sequence, sequences_of_layout
+from agentgym.store.stream import OnCorrupt, log_corrupt, read_blobs, stream
+
+_EVERYTHING = (bodies.c.tokens, bodies.c.detail)
+
+
+class Store:
+    """An open store. Use `Store.open`."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+
+    @classmethod
+    def open(cls, url: str | Path, create: bool = True) -> Store:
+        """Open a store by SQLite path or SQLAlchemy URL, creating or upgrading its tables.
+
+        Raises StoreError where it cannot be opened, was written by a newer agentgym, or is missing and `create` is
+        False.
+        """
+        target = store_url(url)
+        if target.get_backend_name() == "sqlite":
+            path = Path(str(target.database))
+            if not create and not path.exists():
+                raise StoreError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot make the directory of the store {path}: {error}") from error
+        engine = connect(target)
+        try:
+            migrate(engine)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, trajectory: Trajectory) -> bool:
+        """Write one trajectory; False where it was there already.
+
+        Raises InvalidTrajectoryError where it breaks the data contract, StoreError where the id is taken by another
+        trajectory or the database refuses (full disk). In every such case nothing was written.
+        """
+        encoded = encode_trajectory(trajectory)
+        try:
+            with writing(self.engine) as connection:
+                connection.execute(rows.insert(), encoded.row)
+                connection.execute(bodies.insert(), encoded.body)
+        except IntegrityError as error:
+            if encode_trajectory(self.get(trajectory.id)) != encoded:
+                raise StoreError(f"trajectory id {trajectory.id} is taken by a different trajectory") from error
+            return False
+        return True
+
+    def get(self, id_or_prefix: str) -> Trajectory:
+        """One trajectory by id or unique prefix. Raises NotFoundError, or CorruptError for damaged bytes."""
+        summary = self.summary(id_or_prefix)
+        with naming(summary.id):
+            return decode_trajectory(summary, *read_blobs(self.engine, summary.id, _EVERYTHING))
+
+    def summary(self, id_or_prefix: str) -> TrajectorySummary:
+        """The columns of one trajectory by id or unique prefix. Raises NotFoundError."""
+        matches = rows.c.id == id_or_prefix
+        if id_or_prefix:
+            after = id_or_prefix[:-1] + chr(min(ord(id_or_prefix[-1]) + 1, 0x10FFFF))
+            matches = sa.or_(matches, sa.and_(rows.c.id >= id_or_prefix, rows.c.id < after))
+        with reading(self.engine) as connection:
+            found = connection.execute(sa.select(rows).where(matches).order_by(rows.c.id).limit(3)).all()
+        if not found:
+            raise NotFoundError(f"no trajectory {id_or_prefix!r}", hint="`agentgym store ls` lists them")
+        if len(found) > 1 and found[0].id != id_or_prefix:
+            raise NotFoundError(f"{id_or_prefix!r} fits several trajectories", hint="give more characters of the id")
+        with naming(found[0].id):
+            return TrajectorySummary.of_row(found[0])
+
+    def query(
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
+    ) -> Iterator[TrajectorySummary]:
+        """Stream the columns of all matching trajectories."""
+        return stream(self.engine, where, (), lambda summary: summary, on_corrupt)
+
+    def count(self, where: TrajectoryFilter = TrajectoryFilter()) -> int:
+        """How many trajectories match, wherever a page of them begins or ends (`after` and `limit` are ignored)."""
+        where = replace(where, after=None)
+        with reading(self.engine) as connection:
+            return connection.execute(
+                sa.select(sa.func.count()).select_from(rows).where(*where.conditions())
+            ).scalar_one()
+
+    def iter(
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
+    ) -> Iterator[Trajectory]:
+        """Stream all matching trajectories."""
+        return stream(self.engine, where, _EVERYTHING, decode_trajectory, on_corrupt)
+
+    def iter_sequences(
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
+    ) -> Iterator[tuple[TrajectorySummary, list[Sequence]]]:
+        """Stream what a learner reads: each matching trajectory's columns and sequences. Reads no steps and no text."""
+
+        def decode(summary: TrajectorySummary, tokens: bytes) -> tuple[TrajectorySummary, list[Sequence]]:
+            return summary, sequences_of_layout(
+                decode_layout(tokens),
+                trajectory_id=summary.id,
+                reward=summary.reward,
+                termination=summary.termination,
+            )
+
+        return stream(self.engine, where, (bodies.c.tokens,), decode, on_corrupt)
+
+    def iter_blobs(
+        self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
+    ) -> Iterator[tuple[TrajectorySummary, bytes, bytes]]:
+        """Stream columns, token blob and detail blob of all matching trajectories, undecoded."""
+        return stream(self.engine, where, _EVERYTHING, lambda *found: found, on_corrupt)
+
+    def database_faults(self) -> list[str]:
+        """What the database itself finds wrong: damaged pages of an SQLite file, bodies that belong to no
+        trajectory."""
+        found: list[str] = []
+        with reading(self.engine) as connection:
+            if self.engine.dialect.name == "sqlite":
+                answers = connection.exec_driver_sql("PRAGMA quick_check").scalars()
+                found += [f"SQLite: {answer}" for answer in answers if answer != "ok"]
+            lost = sa.select(bodies.c.trajectory_id).where(bodies.c.trajectory_id.not_in(sa.select(rows.c.id)))
+            found += [f"body {one} belongs to no trajectory" for one in connection.execute(lost).scalars()]
+        return found
+
+    def delete(self, where: TrajectoryFilter) -> int:
+        """Delete all matching trajectories in one transaction (`limit` ignored); how many there were."""
+        with writing(self.engine) as connection:
+            return connection.execute(rows.delete().where(*where.conditions())).rowcount
+
+    def delete_run(self, run_id: str) -> int:
+        """Delete a run's trajectories; how many there were."""
+        return self.delete(TrajectoryFilter(run_id=run_id))
+
+    def put_document(self, digest: str, kind: str, content: Mapping[str, Any]) -> None:
+        """Keep a document (harness profile, image, config) under its digest. Known digests are left as they are."""
+        text = json.dumps(content, sort_keys=True)
+        try:
+            with writing(self.engine) as connection:
+                connection.execute(
+                    documents.insert(), {"digest": digest, "kind": kind, "json": text, "created_at": time.time()}
+                )
+        except IntegrityError:
+            if self.get_document(digest) != json.loads(text):
+                raise StoreError(f"digest {digest} already names a different {kind} document") from None
+
+    def get_document(self, digest: str) -> dict[str, Any]:
+        """The document under a digest. Raises NotFoundError."""
+        with reading(self.engine) as connection:
+            text = connection.execute(sa.select(documents.c.json).where(documents.c.digest == digest)).scalar()
+        if text is None:
+            raise NotFoundError(f"no document {digest!r}")
+        return json.loads(text)

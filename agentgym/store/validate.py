@@ -1,0 +1,131 @@
+"""The data contract, checked on a trajectory before it is written and again on everything a store holds.
+
+`faults` returns sentences, one per broken rule, with the value that breaks it; an empty list means a sound trajectory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from agentgym.store.errors import InvalidTrajectoryError
+from agentgym.store.layout import TokenLayout, layout_of
+from agentgym.store.records import ContextEvent, ModelCall, Trajectory
+
+LOGPROB_SLACK = 1e-3
+"""How far above 0 a logprob may lie: float32 softmax rounding, not a probability above one."""
+
+_COLUMN_TEXT = (
+    "id",
+    "run_id",
+    "group_id",
+    "task_id",
+    "task_digest",
+    "split",
+    "harness_digest",
+    "backend",
+    "image_digest",
+    "policy",
+    "model",
+)
+_INT32 = np.iinfo(np.int32)
+_INT64 = np.iinfo(np.int64)
+
+
+def faults(trajectory: Trajectory) -> list[str]:
+    """Every way in which a trajectory breaks the data contract."""
+    return _inspect(trajectory)[1]
+
+
+def sound_layout(trajectory: Trajectory) -> TokenLayout:
+    """The layout of a sound trajectory's calls. Raises InvalidTrajectoryError for any other."""
+    layout, found = _inspect(trajectory)
+    if layout is None or found:
+        raise InvalidTrajectoryError(trajectory.id, found)
+    return layout
+
+
+def _inspect(trajectory: Trajectory) -> tuple[TokenLayout | None, list[str]]:
+    found = [*_record_faults(trajectory), *_step_faults(trajectory)]
+    broken = [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _array_faults(call)]
+    if broken:
+        return None, [*found, *broken]
+    layout = layout_of(trajectory.calls)
+    found += [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _sampling_faults(call)]
+    return layout, [*found, *_layout_faults(trajectory, layout)]
+
+
+def _record_faults(trajectory: Trajectory) -> Iterator[str]:
+    if not trajectory.id or len(trajectory.id) > 64:
+        yield f"id {trajectory.id!r} is not 1 to 64 characters"
+    for name in _COLUMN_TEXT:
+        value = getattr(trajectory, name)
+        if not isinstance(value, str):
+            yield f"{name} is {value!r}, not text"
+        elif "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            yield f"{name} {value!r} holds NUL or a lone surrogate"
+    reward = trajectory.reward
+    if reward is not None and not math.isfinite(reward):
+        yield f"reward is {reward}"
+    if reward is not None and trajectory.termination.is_failure:
+        yield f"reward {reward} although the episode ended as {trajectory.termination.value}, which is never a verdict"
+    if (trajectory.parent_id is None) != (trajectory.branch_step is None):
+        yield f"parent_id {trajectory.parent_id!r} and branch_step {trajectory.branch_step!r} must come together"
+    if trajectory.seed is not None and not _INT64.min <= trajectory.seed <= _INT64.max:
+        yield f"seed {trajectory.seed} does not fit 64 bits"
+    if not math.isfinite(trajectory.created_at):
+        yield f"created_at is {trajectory.created_at}"
+
+
+def _step_faults(trajectory: Trajectory) -> Iterator[str]:
+    for k, step in enumerate(trajectory.steps):
+        if not 0 <= step.call_index < len(trajectory.calls):
+            yield f"step {k}: call_index {step.call_index}, but there are {len(trajectory.calls)} calls"
+
+
+def _array_faults(call: ModelCall) -> Iterator[str]:
+    for name, kind in (("prompt_token_ids", "int32"), ("generation_token_ids", "int32"), ("logprobs", "float32")):
+        array = getattr(call, name)
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
+            yield f"{name} is not a one-dimensional {kind} array but {_describe(array)}"
+
+
+def _describe(value: object) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _sampling_faults(call: ModelCall) -> Iterator[str]:
+    count = len(call.generation_token_ids)
+    if len(call.logprobs) != count:
+        yield f"{len(call.logprobs)} logprobs for {count} generated tokens"
+    end = 0
+    for span in call.policy_versions:
+        if span.start != end or span.end < span.start:
+            yield f"version span [{span.start}, {span.end}) does not continue at token {end}"
+        if not 0 <= span.version <= _INT32.max:
+            yield f"policy version {span.version} is not between 0 and {_INT32.max}"
+        end = span.end
+    if end != count:
+        yield f"version spans cover {end} of {count} generated tokens"
+    sampling = call.sampling
+    if sampling.seed is not None and not _INT64.min <= sampling.seed <= _INT64.max:
+        yield f"sampling seed {sampling.seed} does not fit 64 bits"
+    if not _INT32.min <= sampling.top_k <= _INT32.max:
+        yield f"top_k {sampling.top_k} does not fit 32 bits"
+
+
+def _layout_faults(trajectory: Trajectory, layout: TokenLayout) -> Iterator[str]:
+    if len(layout.stream) and int(layout.stream.min()) < 0:
+        yield f"token id {int(layout.stream.min())} is negative"
+    wrong = ~(layout.logprobs <= LOGPROB_SLACK) | np.isinf(layout.logprobs)
+    if wrong.any():
+        yield f"logprob {layout.logprobs[wrong][0]} is not finite and at most 0"
+    context, shared = layout.context, layout.shared
+    for k in (np.flatnonzero(shared[1:] != context[:-1]) + 1).tolist():
+        if trajectory.calls[k].context_event is ContextEvent.APPEND:
+            yield (
+                f"call {k}: context_event is append, but its prompt leaves the previous prompt + generation "
+                f"({context[k - 1]} tokens) at token {shared[k]}; record compacted, truncated or rewritten"
+            )

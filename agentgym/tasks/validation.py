@@ -1,0 +1,143 @@
+"""The gate between "somebody wrote a task" and "its reward can be trusted".
+
+A task is `valid` on a backend when, on its built image: nothing gives the answer away (`leaks`); the gold patch
+passes every FAIL_TO_PASS and PASS_TO_PASS test; no patch at all fails every FAIL_TO_PASS and passes every
+PASS_TO_PASS; and repeats agree. Every second repeat changes what grading pins (hash seed, time zone), so that a test
+which depends on it is known; tests that disagree under equal conditions are flaky and reject the task. Trouble of the
+machine is `error`, never a verdict on the task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from agentgym.errors import AgentGymError
+from agentgym.sandbox.protocol import Image, ImageError, SandboxBackend, SandboxError
+from agentgym.tasks.leaks import find_leaks
+from agentgym.tasks.model import Task
+from agentgym.tasks.report import ValidationReport
+from agentgym.verify import Grade, Patch, grade
+
+VARIATIONS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"PYTHONHASHSEED": "1", "TZ": "America/St_Johns"},
+    {},
+    {"PYTHONHASHSEED": "4242", "TZ": "Asia/Kathmandu"},
+)
+"""Environment of repeat i (modulo their number), over the task's own."""
+
+
+async def validate(
+    task: Task, backend: SandboxBackend, *, repeats: int = 3, on_stage: Callable[[str], None] = lambda stage: None
+) -> ValidationReport:
+    """Validate one task; `on_stage` hears each stage as it begins. Raises nothing that is the task's fault."""
+    started = time.monotonic()
+    report = ValidationReport(
+        task_id=task.id,
+        task_digest=task.digest,
+        environment_digest=task.image.digest,
+        backend=backend.name,
+        status="error",
+        repeats=repeats,
+        fail_to_pass=len(task.fail_to_pass),
+        pass_to_pass=len(task.pass_to_pass),
+    )
+    try:
+        reason = await _validate(task, backend, repeats, report, on_stage)
+        report.status = "rejected" if reason else "valid"
+        report.reason = reason
+    except ImageError as error:
+        report.status, report.reason = "rejected", f"the image does not build: {error}"
+    except _Environment as error:
+        report.reason = str(error)
+    except SandboxError as error:
+        report.reason = f"{type(error).__name__}: {error}"
+    except AgentGymError as error:
+        report.reason = f"the task's material cannot be had: {error}"
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+class _Environment(Exception):
+    """The grader gave no verdict."""
+
+
+async def _validate(
+    task: Task, backend: SandboxBackend, repeats: int, report: ValidationReport, on_stage: Callable[[str], None]
+) -> str:
+    """Why the task is rejected; "" where it is valid. Fills the report's measurements on the way."""
+    clock = time.monotonic()
+    on_stage("image")
+    image = await backend.ensure_image(task.image)
+    report.environment_digest = image.digest
+    report.times.build = round(time.monotonic() - clock, 3)
+
+    on_stage("leaks")
+    clock = time.monotonic()
+    sandbox = await backend.start(image, task.limits)
+    try:
+        report.leaks = await find_leaks(sandbox, task)
+    finally:
+        await sandbox.close()
+    report.times.leaks = round(time.monotonic() - clock, 3)
+    if report.leaks:
+        return f"the image gives the answer away: {_some(report.leaks)}"
+
+    gold = Patch(diff=task.material.gold_patch())
+    on_stage("gold")
+    solved = [await _grade(task, gold, backend, image, index) for index in range(repeats)]
+    report.gold_rewards = [one.reward for one in solved]
+    report.times.gold = [round(one.duration, 3) for one in solved]
+    expected = (*task.fail_to_pass, *task.pass_to_pass)
+    bad = [test for test in expected if solved[0].verdicts.get(test) != "passed"]
+    if bad:
+        return f"the gold patch does not pass {len(bad)} of {len(expected)} tests: {_some(bad)}"
+
+    on_stage("empty")
+    unsolved = [await _grade(task, Patch(diff=b""), backend, image, index) for index in range(repeats)]
+    report.empty_rewards = [one.reward for one in unsolved]
+    report.times.empty = [round(one.duration, 3) for one in unsolved]
+    bad = [test for test in task.fail_to_pass if unsolved[0].verdicts.get(test) == "passed"]
+    if bad:
+        return f"without a solution {len(bad)} FAIL_TO_PASS tests pass: {_some(bad)}"
+    bad = [test for test in task.pass_to_pass if unsolved[0].verdicts.get(test) != "passed"]
+    if bad:
+        return f"without a solution {len(bad)} PASS_TO_PASS tests do not pass: {_some(bad)}"
+    return _disagreement(task, solved, unsolved, report)
+
+
+def _disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report: ValidationReport) -> str:
+    flaky, sensitive = set[str](), set[str]()
+    for grades in (solved, unsolved):
+        for index, one in enumerate(grades[1:], start=1):
+            changed = {
+                test for test, verdict in one.verdicts.items() if (verdict == "passed") != _passed(grades[0], test)
+            }
+            (sensitive if VARIATIONS[index % len(VARIATIONS)] else flaky).update(changed)
+    report.flaky = sorted(flaky)
+    report.sensitive = sorted(sensitive - flaky)
+    if flaky:
+        return f"{len(flaky)} tests are flaky: {_some(report.flaky)}"
+    deciding = sorted(sensitive & set(task.fail_to_pass))
+    if deciding:
+        return f"{len(deciding)} FAIL_TO_PASS tests depend on the hash seed or the time zone: {_some(deciding)}"
+    return ""
+
+
+def _passed(grade: Grade, test: str) -> bool:
+    return grade.verdicts.get(test) == "passed"
+
+
+async def _grade(task: Task, patch: Patch, backend: SandboxBackend, image: Image, index: int) -> Grade:
+    varied = replace(task, test_env={**task.test_env, **VARIATIONS[index % len(VARIATIONS)]})
+    result = await grade(varied, patch, backend, image=image)
+    if result.reward is None:
+        raise _Environment(f"the verifier gave no verdict: {result.error}")
+    return result
+
+
+def _some(items: list[str], shown: int = 3) -> str:
+    more = f" and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more

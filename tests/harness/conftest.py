@@ -1,0 +1,55 @@
+"""What the harness's tests share: the real tokenizer of the default model, its renderer, and a real sandbox engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from agentgym.models import pull
+from agentgym.sandbox import open_backend
+from agentgym.sandbox.protocol import BackendUnavailable, Image, SandboxBackend
+from agentgym.tasks import Task, load_task
+from harness.render import GuardedRenderer, load_renderer
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(pull())
+
+
+@pytest.fixture(scope="session")
+def renderer(tokenizer: PreTrainedTokenizerBase) -> GuardedRenderer:
+    return load_renderer(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    root = Path(os.environ.get("AGENTGYM_SHARED") or Path(__file__).resolve().parents[3] / "shared")
+    if not (root / "data").is_dir():
+        pytest.skip(f"the shared sample data is not at {root} (AGENTGYM_SHARED names it)")
+    return root / "data"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def backend() -> AsyncIterator[SandboxBackend]:
+    try:
+        backend = await open_backend("auto", owner="tests-harness")
+    except BackendUnavailable as error:
+        pytest.skip(f"no sandbox engine here: {error}")
+    yield backend
+    await backend.close()
+
+
+@pytest.fixture(scope="session")
+def task() -> Task:
+    return load_task(Path(__file__).resolve().parents[2] / "environments" / "tutorial-duration")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def image(backend: SandboxBackend, task: Task) -> Image:
+    return await backend.ensure_image(task.image)

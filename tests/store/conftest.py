@@ -1,0 +1,168 @@
+"""Builders of records, and the databases the store suite runs on: SQLite always, PostgreSQL where it is installed."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from agentgym.store import Store
+from agentgym.store.records import (
+    ContextEvent,
+    FinishReason,
+    ModelCall,
+    PolicyKind,
+    Sampling,
+    Step,
+    Termination,
+    Trajectory,
+    VersionSpan,
+)
+
+MakeCall = Callable[..., ModelCall]
+MakeTrajectory = Callable[..., Trajectory]
+
+
+def _make_call(
+    prompt: Sequence[int], generation: Sequence[int], *spans: tuple[int, int], event: str = "append"
+) -> ModelCall:
+    """A call whose logprob of token t is -t/100; `spans` are (version, length), by default version 0 throughout."""
+    spans = spans or (((0, len(generation)),) if generation else ())
+    edges = np.cumsum([0, *(length for _, length in spans)]).tolist()
+    return ModelCall(
+        prompt_token_ids=np.array(prompt, np.int32),
+        generation_token_ids=np.array(generation, np.int32),
+        logprobs=-np.array(generation, np.float32) / 100,
+        sampling=Sampling(temperature=0.7, seed=11),
+        policy_versions=tuple(VersionSpan(version, edges[i], edges[i + 1]) for i, (version, _) in enumerate(spans)),
+        finish_reason=FinishReason.STOP,
+        context_event=ContextEvent(event),
+        started_at=1.5,
+        duration=0.25,
+    )
+
+
+def _make_trajectory(*calls: ModelCall, **changes: Any) -> Trajectory:
+    """A sound trajectory; without calls, one of two calls and two steps."""
+    calls = calls or (_make_call([1, 2, 3], [4, 5], (7, 1), (8, 1)), _make_call([1, 2, 3, 4, 5, 6], [70_000], (9, 1)))
+    fields: dict[str, Any] = {
+        "task_id": "tutorial",
+        "task_digest": "sha256:task",
+        "harness_digest": "sha256:harness",
+        "backend": "local",
+        "image_digest": "sha256:image",
+        "policy": "smollm2",
+        "policy_kind": PolicyKind.MODEL,
+        "calls": calls,
+        "steps": (
+            Step(0, "bash", {"command": "ls"}, "a.py\nüñí\0\ud800\n", exit_code=0, duration=0.5, tree_hash="abc"),
+            Step(0, "", {}, "no tool call found", valid=False),
+        ),
+        "termination": Termination.SUBMITTED,
+        "reward": 1.0,
+        "reward_vector": {"fail_to_pass": 1.0, "pass_to_pass": 0.5},
+        "verdicts": {"tests/test_a.py::test_x": "passed"},
+        "patch": "--- a\n+++ b\n",
+        "timings": {"inference": 1.25},
+        "run_id": "run",
+        "metadata": {"note": ["x", 1, None]},
+    }
+    return Trajectory(**{**fields, **changes})
+
+
+@pytest.fixture
+def make_call() -> MakeCall:
+    return _make_call
+
+
+@pytest.fixture
+def make_trajectory() -> MakeTrajectory:
+    return _make_trajectory
+
+
+def _postgres_programs() -> Path | None:
+    found = shutil.which("initdb")
+    places = [Path(found).parent] if found else []
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[sa.URL]:
+    """A PostgreSQL server of our own on a Unix socket, as an unprivileged user (it refuses root)."""
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
+    pytest.importorskip("psycopg", reason="psycopg is not installed (pip install 'agentgym[postgres]')")
+    user = getpass.getuser()
+    account: dict[str, Any] = {}
+    home = Path(tempfile.mkdtemp(prefix="agentgym-pg-"))
+    if os.getuid() == 0:
+        entry = next((e for e in pwd.getpwall() if e.pw_name == "postgres"), pwd.getpwnam("nobody"))
+        user, account = entry.pw_name, {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        os.chown(home, entry.pw_uid, entry.pw_gid)
+    data = home / "data"
+    initialise = [programs / "initdb", "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run(initialise, check=True, capture_output=True, cwd=home, **account)
+    options = [f"unix_socket_directories={home}", "listen_addresses=", "fsync=off", "max_connections=100"]
+    settings = [argument for option in options for argument in ("-c", option)]
+    with (home / "log").open("wb") as log:
+        command = [programs / "postgres", "-D", data, *settings]
+        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=home, **account)
+    url = sa.URL.create("postgresql+psycopg", username=user, database="postgres", query={"host": str(home)})
+    try:
+        _wait_until_up(url, server, home / "log")
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _wait_until_up(url: sa.URL, server: subprocess.Popen[bytes], log: Path) -> None:
+    engine = sa.create_engine(url)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            engine.connect().close()
+            break
+        except sa.exc.OperationalError:
+            if server.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"PostgreSQL did not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.1)
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'store.db'}"
+        return
+    server: sa.URL = request.getfixturevalue("postgres")
+    name = f"t{uuid.uuid4().hex}"
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    yield server.set(database=name).render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+    engine.dispose()
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    with Store.open(store_url) as opened:
+        yield opened

@@ -1,0 +1,118 @@
+"""The integrity check finds what is broken, and names the trajectory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agentgym.store import check, codec
+from agentgym.store.check import check_store
+from agentgym.store.codec import encode_calls
+from agentgym.store.filter import TrajectoryFilter
+from agentgym.store.layout import layout_of
+from agentgym.store.records import ContextEvent
+from agentgym.store.schema import trajectory as rows
+from agentgym.store.schema import trajectory_body as bodies
+
+
+def test_a_sound_store_passes_with_its_counts(store, make_call, make_trajectory) -> None:
+    store.add(make_trajectory())
+    compacted = make_call([1, 2], [3, 4]), make_call([1, 9], [5], event="compacted"), make_call([1, 9, 5], [])
+    store.add(make_trajectory(*compacted, steps=()))
+    done: list[str] = []
+    report = check_store(store, on_progress=done.append)
+    assert report.ok, report.faults
+    assert (report.trajectories, report.sequences, report.tokens, report.action_tokens) == (2, 3, 13, 6)
+    assert len(done) == 2
+
+
+def test_a_wrong_column_is_found(store, make_trajectory) -> None:
+    store.add(make_trajectory(id="good"))
+    store.add(make_trajectory(id="bad"))
+    with store.engine.begin() as connection:
+        connection.execute(rows.update().where(rows.c.id == "bad").values(tokens=99, version_min=1))
+    assert [(fault.trajectory_id, fault.message) for fault in check_store(store).faults] == [
+        ("bad", "column tokens says 99, the blobs say 7"),
+        ("bad", "column version_min says 1, the blobs say 7"),
+    ]
+
+
+def test_damaged_lost_and_unknown_rows_are_found_by_id_and_the_rest_is_checked(store, make_trajectory) -> None:
+    for name in "abcd":
+        store.add(make_trajectory(id=name))
+    with store.engine.begin() as connection:
+        connection.execute(bodies.update().where(bodies.c.trajectory_id == "a").values(tokens=b"AGYM"))
+        connection.execute(bodies.delete().where(bodies.c.trajectory_id == "b"))
+        connection.execute(rows.update().where(rows.c.id == "c").values(termination="exploded"))
+    report = check_store(store)
+    assert [fault.trajectory_id for fault in report.faults] == ["a", "b", "c"]
+    assert check_store(store, TrajectoryFilter(task_id="none")).ok
+
+
+def test_contract_faults_written_around_the_store_are_found(store, make_call, make_trajectory) -> None:
+    store.add(make_trajectory(id="x", steps=()))
+    good = make_trajectory().calls
+    broken = {
+        "spans cover": (replace(good[0], logprobs=np.array([0.5, 0], np.float32)), good[1]),
+        "append": (good[0], replace(make_call([1, 2], [9]), context_event=ContextEvent.APPEND)),
+    }
+    for calls in broken.values():
+        encoded = encode_calls(calls)
+        with store.engine.begin() as connection:
+            connection.execute(bodies.update().values(tokens=encoded.blob))
+        assert not check_store(store).ok
+
+
+@pytest.mark.parametrize(
+    ("field", "damage", "message"),
+    [
+        ("action_mask", lambda mask: ~mask, "action"),
+        ("token_ids", lambda ids: ids[::-1].copy(), "not the prefix"),
+        ("logprobs", lambda logprobs: logprobs * np.float32(0.5), "logprobs are not its own"),
+        ("policy_version", lambda version: version + 1, "version"),
+        ("call_index", lambda index: np.zeros_like(index), "in no sequence"),
+    ],
+)
+def test_a_fault_in_the_derivation_itself_would_be_found(
+    store, make_trajectory, monkeypatch, field, damage, message
+) -> None:
+    store.add(make_trajectory())
+    derive = check.sequences_of_layout
+    monkeypatch.setattr(
+        check,
+        "sequences_of_layout",
+        lambda *args, **kwargs: [
+            replace(sequence, **{field: damage(getattr(sequence, field))}) for sequence in derive(*args, **kwargs)
+        ],
+    )
+    assert any(message in fault.message for fault in check_store(store).faults)
+
+
+def test_a_blob_whose_shared_prefix_is_not_the_longest_is_found(store, make_trajectory) -> None:
+    written = make_trajectory()
+    store.add(written)
+    layout = layout_of(written.calls)
+    shorter = replace(
+        layout,
+        shared=np.array([0, 2]),
+        suffix=layout.suffix + np.array([0, 3]),
+        stream=np.array([1, 2, 3, 4, 5, 3, 4, 5, 6, 70_000], np.int32),
+    )
+    blob = encode_calls(written.calls, shorter).blob
+    codec.decode_layout(blob)  # consistent in itself
+    with store.engine.begin() as connection:
+        connection.execute(bodies.update().values(tokens=blob))
+    assert any("not the longest" in fault.message for fault in check_store(store).faults)
+
+
+def test_a_body_without_trajectory_is_found(store) -> None:
+    if store.engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL enforces the foreign key for every client")
+    connection = store.engine.raw_connection()
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("INSERT INTO trajectory_body VALUES ('lost', x'00', x'00')")
+    connection.commit()
+    connection.invalidate()
+    assert [fault.message for fault in check_store(store).faults] == ["body lost belongs to no trajectory"]

@@ -1,0 +1,255 @@
+"""The store's contract, the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from agentgym.store import (
+    CorruptError,
+    InvalidTrajectoryError,
+    NotFoundError,
+    Store,
+    StoreError,
+    Trajectory,
+    TrajectoryFilter,
+)
+from agentgym.store.detail import detail_document
+from agentgym.store.filter import RECORD_FIELDS
+from agentgym.store.records import PolicyKind, Termination, VersionSpan
+from agentgym.store.schema import trajectory_body as bodies
+from agentgym.store.sequences import sequences
+
+
+def plain(trajectory: Trajectory) -> object:
+    """Everything of a trajectory in comparable form, arrays as bytes."""
+    calls = [
+        (
+            call.prompt_token_ids.tobytes(),
+            call.generation_token_ids.tobytes(),
+            call.logprobs.tobytes(),
+            (call.sampling, call.policy_versions, call.finish_reason, call.context_event),
+            (call.started_at, call.duration),
+        )
+        for call in trajectory.calls
+    ]
+    return [getattr(trajectory, name) for name in RECORD_FIELDS], detail_document(trajectory), calls
+
+
+def test_a_trajectory_comes_back_exactly(store, make_trajectory) -> None:
+    written = make_trajectory(parent_id="p" * 32, branch_step=1, seed=-(2**63), group_id="g", split="train", model="m")
+    assert store.add(written) is True
+    assert plain(store.get(written.id)) == plain(written)
+    assert plain(store.get(written.id[:12])) == plain(written)
+
+
+def test_adding_again_changes_nothing_and_another_under_the_same_id_is_refused(store, make_trajectory) -> None:
+    written = make_trajectory()
+    store.add(written)
+    assert store.add(written) is False
+    with pytest.raises(StoreError, match="taken by a different trajectory"):
+        store.add(replace(written, reward=0.0))
+    assert store.count() == 1
+    assert store.get(written.id).reward == 1.0
+
+
+def test_an_unknown_id_and_an_ambiguous_prefix_say_so(store, make_trajectory) -> None:
+    for name in ("ab1", "ab2", "ab"):
+        store.add(make_trajectory(id=name))
+    assert store.get("ab").id == "ab"  # an exact id wins over the longer ones it begins
+    with pytest.raises(NotFoundError, match="fits several"):
+        store.get("a")
+    for missing in ("zz", "", "AB", "a%"):
+        with pytest.raises(NotFoundError):
+            store.get(missing)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"termination": Termination.ENVIRONMENT_FAILURE}, "never a verdict"),
+        ({"reward": float("nan")}, "reward is nan"),
+        ({"run_id": "a\0b"}, "NUL"),
+        ({"parent_id": "x"}, "must come together"),
+        ({"id": ""}, "1 to 64 characters"),
+        ({"id": "x" * 65}, "1 to 64 characters"),
+    ],
+)
+def test_a_record_that_breaks_the_contract_is_refused(store, make_trajectory, changes, fault) -> None:
+    with pytest.raises(InvalidTrajectoryError, match=fault):
+        store.add(make_trajectory(**changes))
+    assert store.count() == 0
+
+
+def test_a_call_that_breaks_the_contract_is_refused(store, make_call, make_trajectory) -> None:
+    good = make_call([1, 2], [3, 4])
+    broken = {
+        "logprobs for 2": replace(good, logprobs=np.zeros(1, np.float32)),
+        "not a one-dimensional int32": replace(good, prompt_token_ids=np.array([1, 2])),
+        "is negative": replace(good, prompt_token_ids=np.array([-1, 2], np.int32)),
+        "not finite and at most 0": replace(good, logprobs=np.array([0, np.nan], np.float32)),
+        "is not finite": replace(good, logprobs=np.array([0, -np.inf], np.float32)),
+        "cover 1 of 2": replace(good, policy_versions=(VersionSpan(0, 0, 1),)),
+        "does not continue": replace(good, policy_versions=(VersionSpan(0, 1, 2),)),
+        "policy version -1": replace(good, policy_versions=(VersionSpan(-1, 0, 2),)),
+    }
+    for fault, call in broken.items():
+        with pytest.raises(InvalidTrajectoryError, match=fault):
+            store.add(make_trajectory(call, steps=()))
+    with pytest.raises(InvalidTrajectoryError, match="leaves the previous prompt"):
+        store.add(make_trajectory(good, make_call([1, 2, 3], [5]), steps=()))
+    with pytest.raises(InvalidTrajectoryError, match="call_index 1"):
+        store.add(
+            make_trajectory(good, steps=(*make_trajectory().steps, replace(make_trajectory().steps[0], call_index=1)))
+        )
+    with pytest.raises(StoreError, match="without JSON form"):
+        store.add(make_trajectory(metadata={"x": object()}))
+    assert store.count() == 0
+
+
+def test_queries_filter_by_every_column_people_ask_for(store, make_call, make_trajectory) -> None:
+    plan = {
+        "a": {"run_id": "r1", "task_id": "t1", "split": "train", "reward": 1.0, "created_at": 10.0},
+        "b": {"run_id": "r1", "task_id": "t2", "split": "test", "reward": 0.0, "created_at": 20.0},
+        "c": {
+            "run_id": "r2",
+            "task_id": "t1",
+            "reward": None,
+            "termination": Termination.CANCELLED,
+            "created_at": 30.0,
+        },
+        "d": {"run_id": "r2", "policy_kind": PolicyKind.SCRIPTED, "created_at": 30.0, "harness_digest": "h2"},
+    }
+    for name, changes in plan.items():
+        store.add(make_trajectory(id=name, **changes))
+    store.add(
+        make_trajectory(make_call([1], [2], (3, 1)), id="e", steps=(), created_at=40.0, parent_id="a", branch_step=0)
+    )
+
+    def ids(**conditions) -> str:
+        return "".join(summary.id for summary in store.query(TrajectoryFilter(**conditions)))
+
+    assert ids() == "abcde"
+    assert ids(newest_first=True) == "edcba"
+    assert ids(limit=2) == "ab"
+    assert ids(limit=0) == ""
+    assert ids(run_id="r1") == "ab"
+    assert ids(task_id="t1") == "ac"
+    assert ids(split="test") == "b"
+    assert ids(terminations=(Termination.CANCELLED,)) == "c"
+    assert ids(reward_min=0.5) == "ade"
+    assert ids(reward_max=0.5) == "b"
+    assert ids(has_reward=False) == "c"
+    assert ids(trainable=True) == "abe"
+    assert ids(policy_kind=PolicyKind.SCRIPTED) == "d"
+    assert ids(harness_digest="h2") == "d"
+    assert ids(version_min=7) == "abcd"
+    assert ids(version_max=3) == "e"
+    assert ids(created_after=20.0, created_before=40.0) == "bcd"
+    assert ids(parent_id="a") == "e"
+    assert store.count(TrajectoryFilter(run_id="r2")) == 2
+    [one] = store.query(TrajectoryFilter(task_id="t2"))
+    assert (one.calls, one.steps, one.tokens, one.action_tokens) == (2, 2, 7, 3)
+    assert (one.version_min, one.version_max, one.termination) == (7, 9, Termination.SUBMITTED)
+
+
+def test_streams_page_without_losing_or_repeating_rows_of_the_same_age(store, make_trajectory) -> None:
+    for i in range(40):
+        store.add(make_trajectory(id=f"{i:02}", created_at=float(i // 15)))
+    assert [trajectory.id for trajectory in store.iter()] == [f"{i:02}" for i in range(40)]
+    backwards = [trajectory.id for trajectory in store.iter(TrajectoryFilter(newest_first=True, limit=35))]
+    assert backwards == [f"{i:02}" for i in reversed(range(5, 40))]
+
+
+def test_what_a_learner_streams_is_what_the_records_say(store, make_trajectory) -> None:
+    written = make_trajectory()
+    store.add(written)
+    [(summary, streamed)] = store.iter_sequences()
+    assert summary.id == written.id
+    for ours, theirs in zip(streamed, sequences(written), strict=True):
+        for name in ("token_ids", "action_mask", "logprobs", "policy_version", "call_index", "temperature"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), strict=True)
+        assert (ours.trajectory_id, ours.index, ours.reward) == (theirs.trajectory_id, theirs.index, theirs.reward)
+
+
+def test_a_writer_may_add_while_a_reader_streams(store, make_trajectory) -> None:
+    for i in range(40):
+        store.add(make_trajectory(id=f"{i:02}", created_at=float(i)))
+    seen = []
+    for trajectory in store.iter():
+        if len(seen) == 5:
+            store.add(make_trajectory(id="late", created_at=99.0))
+        seen.append(trajectory.id)
+    assert seen[-1] == "late"
+    assert len(seen) == 41
+
+
+def test_damaged_bytes_are_reported_by_id_and_do_not_poison_the_others(store, make_trajectory) -> None:
+    for name in "abcdef":
+        store.add(make_trajectory(id=name, created_at=1.0))
+    with store.engine.begin() as connection:
+        blob = connection.execute(sa.select(bodies.c.tokens).where(bodies.c.trajectory_id == "a")).scalar_one()
+        detail = connection.execute(sa.select(bodies.c.detail).where(bodies.c.trajectory_id == "a")).scalar_one()
+        flipped = blob[:-3] + bytes([blob[-3] ^ 1]) + blob[-2:]
+        for name, values in {
+            "b": {"tokens": flipped},
+            "c": {"tokens": blob[:-1]},
+            "d": {"tokens": b""},
+            "e": {"detail": detail[:40] + b"x" + detail[41:]},
+        }.items():
+            connection.execute(bodies.update().where(bodies.c.trajectory_id == name).values(values))
+        connection.execute(bodies.delete().where(bodies.c.trajectory_id == "f"))
+    damaged: dict[str, str] = {}
+    read = [
+        trajectory.id for trajectory in store.iter(on_corrupt=lambda name, error: damaged.update({name: str(error)}))
+    ]
+    assert read == ["a"]
+    assert damaged.keys() == set("bcdef")
+    assert all(f"trajectory {name}" in message for name, message in damaged.items())
+    assert [summary.id for summary, _ in store.iter_sequences()] == ["a", "e"]  # its tokens are sound
+    with pytest.raises(CorruptError, match="trajectory b: checksum"):
+        store.get("b")
+
+
+def test_documents_are_kept_under_their_digest(store) -> None:
+    store.put_document("sha256:h", "harness", {"prompt": "a\0b", "tools": []})
+    store.put_document("sha256:h", "harness", {"tools": [], "prompt": "a\0b"})
+    assert store.get_document("sha256:h") == {"prompt": "a\0b", "tools": []}
+    with pytest.raises(StoreError, match="already names a different"):
+        store.put_document("sha256:h", "harness", {"prompt": "b"})
+    with pytest.raises(NotFoundError):
+        store.get_document("sha256:none")
+
+
+def test_deleting_a_run_removes_its_rows_and_blobs_and_no_others(store, make_trajectory) -> None:
+    for i in range(5):
+        store.add(make_trajectory(id=f"{i}", run_id="old" if i < 3 else "new"))
+    assert store.delete_run("old") == 3
+    assert [summary.run_id for summary in store.query()] == ["new", "new"]
+    with store.engine.connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(bodies)).scalar_one() == 2
+    assert store.delete(TrajectoryFilter(created_before=0.0)) == 0
+
+
+def test_threads_share_one_store(store, make_trajectory) -> None:
+    def write(thread: int) -> None:
+        for i in range(10):
+            store.add(make_trajectory(id=f"{thread}-{i}"))
+            store.get(f"{thread}-{i}")
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.count() == 80
+
+
+def test_opening_twice_keeps_what_is_there(store, store_url, make_trajectory) -> None:
+    store.add(make_trajectory(id="kept"))
+    with Store.open(store_url, create=False) as again:
+        assert again.get("kept").id == "kept"

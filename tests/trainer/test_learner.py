@@ -1,0 +1,118 @@
+"""One step: the same for any split into micro-batches, in the order of the paper, refused where it is not finite."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from trainer.batch import Batch
+from trainer.config import EvidenceRules, LearnerConfig
+from trainer.errors import DivergenceError
+from trainer.evidence import Evidence, judge
+from trainer.learner import Learner
+from trainer.models import prepare
+
+FAST = {"policy_learning_rate": 1e-3, "value_learning_rate": 1e-3, "value_head_learning_rate": 1e-2}
+
+
+def make_batch(policy, sample, limit: int, count: int = 4, **values) -> Batch:
+    evidence = [
+        judge(
+            sample(policy, seed=seed, turns=1 + seed, reward=float(seed % 2), compact_at=2, **values),
+            EvidenceRules(),
+            version=0,
+        )
+        for seed in range(count)
+    ]
+    return Batch.of([item for item in evidence if isinstance(item, Evidence)], micro_batch_tokens=limit)
+
+
+def learner_of(make_policy, **config) -> Learner:
+    policy = make_policy()
+    prepare(policy)
+    return Learner(policy, LearnerConfig(**(FAST | config)))
+
+
+@pytest.mark.parametrize("config", [{}, {"critic_layers": 1}, {"credit": "reinforce", "objective": "ppo"}])
+def test_a_step_is_the_same_for_any_micro_batch_size(make_policy, policy, sample, config: dict) -> None:
+    """Given one batch, when it is split in pieces of one row or not at all, then weights after the step agree."""
+    after = []
+    for limit in (1, 80, 100_000):
+        learner = learner_of(make_policy, **config)
+        metrics = [learner.step(make_batch(policy, sample, limit)) for _ in range(2)][-1]
+        after.append((torch.cat([p.detach().flatten() for p in learner.policy.parameters()]), metrics))
+    for weights, metrics in after[1:]:
+        torch.testing.assert_close(weights, after[0][0], rtol=1e-3, atol=2e-5)
+        for name in ("policy_loss", "kept_fraction", "policy_gradient_norm"):
+            assert metrics[name] == pytest.approx(after[0][1][name], rel=1e-3, abs=1e-5)
+
+
+def test_on_policy_the_first_ratios_are_one(make_policy, policy, sample) -> None:
+    metrics = learner_of(make_policy).step(make_batch(policy, sample, 1000))
+    assert metrics["kept_fraction"] == 1.0
+    assert metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+    assert metrics["logprob_gap"] < 1e-3
+    assert metrics["effective_sample_size"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_critic_learns_to_tell_success_from_failure(make_policy, policy, sample) -> None:
+    learner = learner_of(make_policy)
+    batch = make_batch(policy, sample, 1000)
+    metrics = learner.warm_up(batch, 60)
+    assert metrics["value_loss"] < 0.2 * metrics["value_loss_first"]
+    assert metrics["explained_variance"] > 0.8
+    assert learner.warmup_done == 60
+
+
+def test_an_update_raises_what_succeeded_and_lowers_what_failed(make_policy, policy, sample) -> None:
+    learner = learner_of(make_policy, credit="reinforce")
+    batch = make_batch(policy, sample, 1000)
+    learner.step(batch)
+    ratios = learner_ratios(learner, batch)
+    succeeded = batch.chain.spread(batch.rewards) > 0
+    assert ratios[succeeded].mean() > 1 > ratios[~succeeded].mean()
+
+
+def learner_ratios(learner: Learner, batch: Batch) -> torch.Tensor:
+    from trainer.models import action_logprobs
+
+    logprobs = torch.zeros(batch.chain.tokens)
+    for micro in batch.micro_batches:
+        with torch.no_grad():
+            logprobs[micro.cells], _ = action_logprobs(learner.policy, micro, batch.temperature[micro.cells])
+    return (logprobs - batch.behaviour).exp()
+
+
+def test_a_cut_episode_bootstraps_and_an_ended_one_does_not(make_policy, policy, sample) -> None:
+    from agentgym.store.records import Termination
+
+    for termination, truncated in ((Termination.MAX_STEPS, True), (Termination.SUBMITTED, False)):
+        learner = learner_of(make_policy)
+        assert learner.critic is not None
+        torch.nn.init.constant_(learner.critic.head.bias, 0.5)
+        batch = make_batch(policy, sample, 1000, termination=termination)
+        _, bootstrap = learner._values(batch, learner._features(batch))
+        assert bootstrap.tolist() == pytest.approx([0.5 if truncated else 0.0] * 4)
+
+
+def test_attention_of_the_critic_never_moves(make_policy, policy, sample) -> None:
+    learner = learner_of(make_policy)
+    assert learner.critic is not None
+    frozen = {n: p.clone() for n, p in learner.critic.named_parameters() if "self_attn" in n}
+    learner.step(make_batch(policy, sample, 1000))
+    now = dict(learner.critic.named_parameters())
+    assert all(torch.equal(now[name], before) for name, before in frozen.items())
+    assert any(
+        not torch.equal(p, q) for p, q in zip(learner.policy.parameters(), make_policy().parameters(), strict=True)
+    )
+
+
+def test_a_step_that_is_not_finite_touches_no_weight(make_policy, policy, sample) -> None:
+    learner = learner_of(make_policy, credit="reinforce")
+    batch = make_batch(policy, sample, 1000)
+    batch.rewards[0] = float("nan")
+    before = [p.clone() for p in learner.policy.parameters()]
+    with pytest.raises(DivergenceError, match="no step taken"):
+        learner.step(batch)
+    assert all(torch.equal(p, q) for p, q in zip(learner.policy.parameters(), before, strict=True))
+    assert learner.version == 0

@@ -1,0 +1,136 @@
+"""A run over a real store: report, metrics, checkpoint, exact resume, each trajectory once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from agentgym.store import Store
+from agentgym.store.records import PolicyKind
+from trainer import checkpoint
+from trainer.config import TrainConfig
+from trainer.errors import CheckpointError, EvidenceError
+from trainer.loop import TrainEvent, train
+
+
+@pytest.fixture
+def store_url(tmp_path: Path, policy, sample) -> str:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    with Store.open(url) as store:
+        for seed in range(6):
+            store.add(sample(policy, seed=seed, reward=float(seed % 2), turns=2, group=f"g{seed // 2}"))
+        store.add(sample(policy, seed=7, policy_kind=PolicyKind.SCRIPTED))
+        store.add(sample(policy, seed=8, reward=None))
+    return url
+
+
+def config(policy_dir: Path, store_url: str, output: Path, **values) -> TrainConfig:
+    defaults = {"batch_trajectories": 3, "value_warmup_steps": 2, "policy_learning_rate": 1e-3}
+    return TrainConfig(model=policy_dir, store=store_url, output=output, **(defaults | values))
+
+
+def test_one_step_reports_what_was_used_and_what_was_not(policy_dir, store_url, tmp_path) -> None:
+    events: list[TrainEvent] = []
+    report = train(config(policy_dir, store_url, tmp_path / "out"), events.append)
+    assert (report.steps, report.version, report.trajectories_used) == (1, 1, 3)
+    assert report.trajectories_dropped == {"not_a_model": 1, "no_reward": 1}
+    assert report.kept_fraction == 1.0
+    assert report.tokens > 0
+    assert report.policy_loss is not None
+    assert report.value_loss is not None
+    (line,) = [json.loads(line) for line in report.metrics_path.read_text().splitlines()]
+    assert line["step"] == 1
+    assert line["value_updates"] == 2
+    assert [e.stage for e in events if e.stage in ("load", "step")] == ["load", "step"]
+    assert {"warmup", "critic", "policy", "checkpoint"} <= {e.stage for e in events}
+
+
+def test_the_saved_policy_is_a_servable_directory(policy_dir, store_url, tmp_path) -> None:
+    report = train(config(policy_dir, store_url, tmp_path / "out"))
+    assert report.checkpoint is not None
+    served = AutoModelForCausalLM.from_pretrained(report.checkpoint / "policy")
+    before = AutoModelForCausalLM.from_pretrained(policy_dir)
+    assert any(not torch.equal(p, q) for p, q in zip(served.parameters(), before.parameters(), strict=True))
+    assert (report.checkpoint / "policy" / "tokenizer_config.json").exists()
+
+
+@pytest.mark.parametrize("credit", ["sao-gae", "grpo"])
+def test_two_steps_are_one_step_saved_loaded_and_another(policy_dir, store_url, tmp_path, credit: str) -> None:
+    """Given the same start, when one run is interrupted between its steps, then both end bit for bit the same."""
+    whole = train(config(policy_dir, store_url, tmp_path / "whole", steps=2, credit=credit, batch_trajectories=2))
+    for _ in range(2):
+        parts = train(config(policy_dir, store_url, tmp_path / "parts", credit=credit, batch_trajectories=2))
+    assert parts.step == whole.step == 2
+    assert parts.trajectories_used == whole.trajectories_used
+    for file in ("policy/model.safetensors", *(["critic.safetensors"] if credit == "sao-gae" else [])):
+        assert (parts.checkpoint / file).read_bytes() == (whole.checkpoint / file).read_bytes(), file
+    saved = [torch.load(path / "training.pt", weights_only=True) for path in (parts.checkpoint, whole.checkpoint)]
+    assert str(saved[0]) == str(saved[1])
+
+    def lines(report):
+        found = [json.loads(line) for line in report.metrics_path.read_text().splitlines()]
+        return [{name: value for name, value in line.items() if name not in ("seconds", "dropped")} for line in found]
+
+    assert lines(parts) == lines(whole)
+
+
+def test_no_trajectory_is_used_twice_and_the_end_of_the_evidence_is_an_end(policy_dir, store_url, tmp_path) -> None:
+    first = train(config(policy_dir, store_url, tmp_path / "out", steps=9))
+    assert (first.steps, first.trajectories_used) == (2, 6)
+    with pytest.raises(EvidenceError, match="6 already_used"):
+        train(config(policy_dir, store_url, tmp_path / "out"))
+
+
+def test_a_torn_checkpoint_costs_one_step_not_the_run(policy_dir, store_url, tmp_path) -> None:
+    output = tmp_path / "out"
+    train(config(policy_dir, store_url, output, steps=2))
+    torn = output / "step-000002" / "policy" / "model.safetensors"
+    torn.write_bytes(torn.read_bytes()[:-1])
+    assert checkpoint.newest(output) == output / "step-000001"
+    report = train(config(policy_dir, store_url, output))
+    assert report.step == 2
+    assert checkpoint.newest(output) == output / "step-000002"
+    assert [json.loads(line)["step"] for line in report.metrics_path.read_text().splitlines()] == [1, 2]
+
+
+def test_old_checkpoints_are_removed(policy_dir, store_url, tmp_path) -> None:
+    train(config(policy_dir, store_url, tmp_path / "out", steps=3, batch_trajectories=2, keep_checkpoints=2))
+    assert sorted(path.name for path in (tmp_path / "out").glob("step-*")) == ["step-000002", "step-000003"]
+
+
+def test_a_full_disk_leaves_no_half_checkpoint(policy_dir, store_url, tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(CheckpointError, match="No space left"):
+        train(config(policy_dir, store_url, tmp_path / "out"))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == []
+
+
+def test_resuming_under_another_credit_is_refused(policy_dir, store_url, tmp_path) -> None:
+    train(config(policy_dir, store_url, tmp_path / "out"))
+    with pytest.raises(CheckpointError, match="credit = 'sao-gae'"):
+        train(config(policy_dir, store_url, tmp_path / "out", credit="grpo"))
+
+
+def test_group_rules_leave_out_lone_rollouts(policy_dir, store_url, tmp_path, policy, sample) -> None:
+    with Store.open(store_url) as store:
+        store.add(sample(policy, seed=20, group="alone"))
+    report = train(config(policy_dir, store_url, tmp_path / "out", credit="grpo", batch_trajectories=128))
+    assert report.trajectories_used == 6
+    assert report.trajectories_dropped["group_of_one"] == 1
+
+
+def test_an_unknown_option_names_the_nearest(policy_dir, store_url, tmp_path) -> None:
+    from trainer.errors import TrainConfigError
+
+    with pytest.raises(TrainConfigError, match="did you mean 'epsilon_low'"):
+        config(policy_dir, store_url, tmp_path, objective_options={"epsilon_lo": 0.1})
+    with pytest.raises(TrainConfigError, match="did you mean 'sao'"):
+        config(policy_dir, store_url, tmp_path, objective="soa")

@@ -1,0 +1,113 @@
+"""A batch of evidence: flat tensors over its action chain, and micro-batches of whole rows.
+
+Rows are sorted by length and padded on the right inside a micro-batch. Right padding needs no mask under causal
+attention: no real token sees a later one. Each micro-batch knows which cells of the flat chain its tokens are, so
+results are written back by index and the split changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer.chain import Chain
+from trainer.evidence import Evidence, Row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MicroBatch:
+    """R rows of at most T tokens, with n action tokens in all.
+
+    token_ids: int64[R, T], zero beyond a row's end. row, position: int64[n], the cell of each action token. cells:
+    int64[n], its index in the batch's flat chain. ends: int64[R], each row's last position. closes: int64[R], the
+    trajectory whose chain ends with this row, −1 where another row follows.
+    """
+
+    token_ids: Tensor
+    row: Tensor
+    position: Tensor
+    cells: Tensor
+    ends: Tensor
+    closes: Tensor
+
+    @property
+    def width(self) -> int:
+        return self.token_ids.shape[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """B trajectories, N action tokens. behaviour, temperature: float32[N]; version: int64[N]; rewards: float32[B]."""
+
+    evidence: tuple[Evidence, ...]
+    chain: Chain
+    behaviour: Tensor
+    temperature: Tensor
+    version: Tensor
+    rewards: Tensor
+    truncated: Tensor
+    micro_batches: tuple[MicroBatch, ...]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(item.group for item in self.evidence)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, context included."""
+        return sum(item.tokens for item in self.evidence)
+
+    @classmethod
+    def of(cls, evidence: Sequence[Evidence], *, micro_batch_tokens: int) -> Batch:
+        """Split into micro-batches of at most `micro_batch_tokens` padded tokens; a longer row stands alone."""
+        rows = [row for item in evidence for row in item.rows]
+        closes = [index if row is item.rows[-1] else -1 for index, item in enumerate(evidence) for row in item.rows]
+        starts, count = [], 0
+        for row in rows:
+            starts.append(count)
+            count += len(row.positions)
+        micro_batches = [
+            _pad([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part])
+            for part in _parts([len(row) for row in rows], micro_batch_tokens)
+        ]
+        return cls(
+            evidence=tuple(evidence),
+            chain=Chain(torch.tensor([item.action_tokens for item in evidence])),
+            behaviour=torch.cat([row.behaviour for row in rows]),
+            temperature=torch.cat([row.temperature for row in rows]),
+            version=torch.cat([row.version for row in rows]),
+            rewards=torch.tensor([item.reward for item in evidence]),
+            truncated=torch.tensor([item.truncated for item in evidence]),
+            micro_batches=tuple(micro_batches),
+        )
+
+
+def _parts(lengths: list[int], limit: int) -> list[list[int]]:
+    """Row indices in descending length, cut where one more row would exceed `limit` padded tokens."""
+    parts: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if parts and (len(parts[-1]) + 1) * lengths[parts[-1][0]] <= limit:
+            parts[-1].append(index)
+        else:
+            parts.append([index])
+    return parts
+
+
+def _pad(rows: list[Row], starts: list[int], closes: list[int]) -> MicroBatch:
+    token_ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.int64)
+    for index, row in enumerate(rows):
+        token_ids[index, : len(row)] = row.token_ids
+    counts = torch.tensor([len(row.positions) for row in rows])
+    return MicroBatch(
+        token_ids=token_ids,
+        row=torch.repeat_interleave(counts),
+        position=torch.cat([row.positions for row in rows]),
+        cells=torch.cat(
+            [torch.arange(start, start + len(row.positions)) for start, row in zip(starts, rows, strict=True)]
+        ),
+        ends=torch.tensor([len(row) - 1 for row in rows]),
+        closes=torch.tensor(closes),
+    )

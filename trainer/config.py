@@ -1,0 +1,82 @@
+"""Everything a training run can set. Defaults are SAO's (Hou et al. 2026), ours where the paper is silent
+(docs/training.md).
+
+This module imports no torch, so that a command line can list the options quickly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class EvidenceRules(BaseModel):
+    """Which stored trajectories may teach."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_staleness: int = Field(4, ge=0, description="Policy versions the oldest token may lie behind the learner's.")
+    max_sequence_tokens: int = Field(
+        16384, ge=2, description="A trajectory with a longer sequence is left out and counted."
+    )
+
+
+class LearnerConfig(BaseModel):
+    """One step: critic updates, then one policy update."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    credit: str = Field("sao-gae", description="How rewards become advantages.")
+    credit_options: dict[str, Any] = Field(default_factory=dict, description="Options of the credit rule.")
+    objective: str = Field("sao", description="How advantages become a loss.")
+    objective_options: dict[str, Any] = Field(default_factory=dict, description="Options of the objective.")
+    policy_learning_rate: float = Field(1e-6, gt=0, description="AdamW learning rate of the policy.")
+    value_learning_rate: float = Field(5e-6, gt=0, description="AdamW learning rate of the critic's projections.")
+    value_head_learning_rate: float = Field(
+        1e-4, gt=0, description="AdamW learning rate of the critic's new scalar head."
+    )
+    value_updates: int = Field(2, ge=1, description="Critic updates per policy update.")
+    value_warmup_steps: int = Field(10, ge=0, description="Critic-only updates before the first policy update.")
+    value_clip: float | None = Field(None, gt=0, description="PPO's clip of the value change per step; null: none.")
+    critic_layers: int | None = Field(
+        None, ge=1, description="Train only the topmost decoder layers of the critic; null: all."
+    )
+    bootstrap_truncated: bool = Field(True, description="Where a budget cut the episode, its return goes on with V.")
+    max_gradient_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas.")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="Compute type; weights stay float32.")
+    micro_batch_tokens: int = Field(4096, ge=1, description="Padded tokens per micro-batch; a longer row stands alone.")
+    activation_checkpoint_tokens: int = Field(
+        2048, ge=1, description="Micro-batches with more tokens recompute activations instead of keeping them."
+    )
+
+    @model_validator(mode="after")
+    def _known_algorithms(self) -> LearnerConfig:
+        from trainer.credit import CREDITS
+        from trainer.objectives import OBJECTIVES
+
+        CREDITS.build(self.credit, self.credit_options)
+        OBJECTIVES.build(self.objective, self.objective_options)
+        return self
+
+
+class TrainConfig(EvidenceRules, LearnerConfig):
+    """One training run over a store."""
+
+    model: Path = Field(description="The policy to train: a transformers model directory.")
+    store: str = Field(description="Where the trajectories are: a SQLAlchemy URL.")
+    output: Path = Field(description="Directory for checkpoints and metrics.jsonl.")
+    steps: int = Field(1, ge=1, description="Policy updates to take; fewer where the evidence runs out.")
+    batch_trajectories: int = Field(128, ge=1, description="Trajectories per policy update.")
+    min_trajectories: int = Field(1, ge=1, description="No update with fewer trajectories than this.")
+    max_batch_tokens: int | None = Field(
+        None, ge=2, description="A batch stops growing at this many tokens; null: no bound."
+    )
+    run_id: str | None = Field(None, description="Only trajectories of this rollout run.")
+    split: str | None = Field(None, description="Only trajectories on tasks of this split.")
+    model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
+    resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
+    keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
+    seed: int = Field(0, description="Seed of everything drawn at random.")
+    threads: int | None = Field(None, ge=1, description="CPU threads of torch; null: leave as they are.")

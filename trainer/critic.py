@@ -1,0 +1,103 @@
+"""The critic: V of the prefix *before* each action token, from a copy of the policy.
+
+The backbone is the policy's at the start of training; the scalar head starts at zero, so that the first values are 0
+and the first advantages are the returns. Attention, embeddings and norms stay frozen, the MLP projections and the
+head are trained (SAO: a full-parameter critic costs 7 points).
+
+`layers` limits training to the topmost decoder layers. What lies below never changes then, so its output is computed
+once per batch and kept: K updates and both value passes cost only the top.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from trainer.batch import MicroBatch
+from trainer.errors import ModelError
+from trainer.models import Precision, autocast, backbone
+
+
+class Critic(nn.Module):
+    """`values` of a micro-batch; `trunk` is the frozen lower part, `top` the trained decoder layers with the final
+    norm.
+    """
+
+    def __init__(self, policy: PreTrainedModel, *, layers: int | None = None) -> None:
+        super().__init__()
+        source: Any = backbone(policy)
+        if not hasattr(source, "layers") or not hasattr(source, "norm") or not hasattr(source, "embed_tokens"):
+            raise ModelError(
+                f"{type(source).__name__} is not a stack of decoder layers; a critic cannot be made from it"
+            )
+        depth = len(source.layers)
+        if layers is not None and not 1 <= layers <= depth:
+            raise ModelError(f"critic layers = {layers}, but the policy has {depth} decoder layers")
+        self.trunk, self.top = _split(source, depth - (layers or depth))
+        self.head = nn.Linear(policy.config.get_text_config().hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        _freeze(self)
+        self._check_split(source)
+
+    def features(self, micro: MicroBatch, precision: Precision = "float32") -> Tensor:
+        """[R, T, H]: what enters the trained part; constant while the critic trains, so callers may keep it."""
+        with torch.no_grad(), autocast(precision):
+            if self.trunk is None:
+                return self.top.embed_tokens(micro.token_ids)
+            return self.trunk(input_ids=micro.token_ids).last_hidden_state
+
+    def values(self, micro: MicroBatch, features: Tensor, precision: Precision = "float32") -> tuple[Tensor, Tensor]:
+        """V before each action token, float32[n], and V after each row's last token, float32[R]."""
+        with autocast(precision):
+            hidden = self.top(inputs_embeds=features).last_hidden_state
+        rows = torch.arange(len(micro.ends))
+        at = torch.cat([hidden[micro.row, micro.position - 1], hidden[rows, micro.ends]])
+        values = self.head(at.float())[:, 0]
+        return values[: len(micro.row)], values[len(micro.row) :]
+
+    def trained(self) -> Iterator[nn.Parameter]:
+        return (parameter for parameter in self.parameters() if parameter.requires_grad)
+
+    @torch.no_grad()
+    def _check_split(self, source: nn.Module) -> None:
+        """The two parts in a row must be the whole: an architecture that does more between layers is refused."""
+        probe = torch.arange(1, 9)[None]
+        one = torch.tensor([0])
+        micro = MicroBatch(probe, one, one, one, one, one)
+        split = self.top(inputs_embeds=self.features(micro)).last_hidden_state
+        if not torch.allclose(split, source(input_ids=probe).last_hidden_state, atol=1e-4):
+            raise ModelError(
+                f"{type(source).__name__} is not a plain stack of decoder layers; a critic cannot be split from it"
+            )
+
+
+def _split(source: Any, at: int) -> tuple[nn.Module | None, Any]:
+    """Copies of layers [0, at) with the embedding, and of [at, depth) with the final norm. None where at = 0."""
+    top = copy.deepcopy(source)
+    if at == 0:
+        return None, top
+    trunk = copy.deepcopy(source)
+    trunk.layers, trunk.norm = trunk.layers[:at], nn.Identity()
+    top.layers, top.embed_tokens = top.layers[at:], nn.Identity()
+    for part, kept in ((trunk, slice(0, at)), (top, slice(at, None))):
+        part.config = copy.deepcopy(source.config)
+        part.config.num_hidden_layers = len(part.layers)
+        if getattr(part.config, "layer_types", None):
+            part.config.layer_types = source.config.layer_types[kept]
+    return trunk, top
+
+
+def _freeze(critic: Critic) -> None:
+    """Only MLP projections of the top layers and the head learn."""
+    for name, parameter in critic.named_parameters():
+        parts = name.split(".")
+        projection = parts[0] == "top" and any(part in ("mlp", "feed_forward", "block_sparse_moe") for part in parts)
+        parameter.requires_grad = parts[0] == "head" or projection
+    if not any(name.startswith("top.") for name, p in critic.named_parameters() if p.requires_grad):
+        raise ModelError("no MLP projection found in the policy's decoder layers; the critic would train its head only")

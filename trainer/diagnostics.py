@@ -1,0 +1,53 @@
+"""What to look at after a step. Computed once over the whole batch, from flat tensors; feeds no update.
+
+kl is k3 = r − 1 − log r ≥ 0 (Schulman 2020), an estimate of KL(π_behaviour ‖ π_θ) on the recorded tokens.
+effective_sample_size is (Σ r)² / (N Σ r²), 1 where every ratio is the same. explained_variance is 1 − Var(G − V) /
+Var(G), 0 where returns do not vary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from trainer.batch import Batch
+
+
+def explained_variance(returns: Tensor, values: Tensor) -> float:
+    spread = returns.double().var(unbiased=False)
+    if spread <= 1e-12:
+        return 0.0
+    return float(1 - (returns.double() - values.double()).var(unbiased=False) / spread)
+
+
+def ratio_metrics(logprobs: Tensor, behaviour: Tensor, kept: Tensor, entropy: Tensor) -> dict[str, float]:
+    """logprobs, behaviour, entropy: float[N]; kept: bool[N]."""
+    log_ratio = (logprobs - behaviour).double()
+    ratio = log_ratio.exp()
+    tails = torch.quantile(ratio, torch.tensor([0.01, 0.99], dtype=torch.float64)) if len(ratio) < 2**24 else ratio[:2]
+    return {
+        "kept_fraction": float(kept.double().mean()),
+        "ratio_mean": float(ratio.mean()),
+        "ratio_min": float(ratio.min()),
+        "ratio_max": float(ratio.max()),
+        "ratio_p01": float(tails[0]),
+        "ratio_p99": float(tails[1]),
+        "effective_sample_size": float(ratio.sum() ** 2 / (len(ratio) * (ratio**2).sum())),
+        "kl": float((ratio - 1 - log_ratio).mean()),
+        "entropy": float(entropy.double().mean()),
+        "logprob_gap": float(log_ratio.abs().max()),
+    }
+
+
+def batch_metrics(batch: Batch, version: int) -> dict[str, float]:
+    staleness = version - batch.version
+    return {
+        "trajectories": float(len(batch.evidence)),
+        "action_tokens": float(batch.chain.tokens),
+        "tokens": float(batch.tokens),
+        "reward_mean": float(batch.rewards.mean()),
+        "reward_std": float(batch.rewards.std(unbiased=False)),
+        "truncated_fraction": float(batch.truncated.double().mean()),
+        "staleness_mean": float(staleness.double().mean()),
+        "staleness_max": float(staleness.max()),
+    }

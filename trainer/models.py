@@ -1,0 +1,131 @@
+"""The policy as a learner needs it: log π of the action tokens, exactly, without a [T, vocabulary] tensor.
+
+Hidden states are computed for whole rows, logits only at the positions that predict an action token, in chunks that are
+recomputed in the backward pass. Logits are divided by the temperature of the call, because the recorded log
+probabilities are those of the tempered distribution. Log probabilities are float32 whatever the compute type of the
+backbone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from trainer.batch import MicroBatch
+from trainer.errors import ModelError
+
+Precision = Literal["float32", "bfloat16"]
+CHUNK = 256
+"""Action positions whose logits exist at one time."""
+
+
+def load_policy(path: Path) -> PreTrainedModel:
+    """A causal language model with float32 weights and no dropout. ModelError where `path` holds none we can score
+    exactly.
+    """
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{path} is not a transformers model directory (no config.json)", hint="agentgym models pull")
+    with _quiet():
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+            )
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
+    prepare(model)
+    return model
+
+
+def prepare(model: PreTrainedModel) -> None:
+    """Switch off what would make training score another distribution than the one that was sampled."""
+    config: Any = model.config
+    for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(config, name, None) not in (None, 1, 1.0):
+            raise ModelError(
+                f"{type(model).__name__} rescales its logits ({name} = {getattr(config, name)})",
+                hint="the trainer reads logits straight from the output embedding; use another model",
+            )
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.__dict__["attention_dropout"] = 0.0
+    config.use_cache = False
+    model.train()
+
+
+def backbone(model: PreTrainedModel) -> nn.Module:
+    """The model without its language-model head."""
+    return getattr(model, model.base_model_prefix)
+
+
+def autocast(precision: Precision) -> AbstractContextManager[Any]:
+    """bfloat16: compute type of matrix products; weights stay float32."""
+    return torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+
+
+def action_logprobs(
+    model: PreTrainedModel,
+    micro: MicroBatch,
+    temperature: Tensor,
+    *,
+    precision: Precision = "float32",
+    entropy_gradient: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
+    with autocast(precision):
+        hidden = backbone(model)(input_ids=micro.token_ids).last_hidden_state
+    before = hidden[micro.row, micro.position - 1].float()
+    targets = micro.token_ids[micro.row, micro.position]
+    head: Any = model.get_output_embeddings()
+    weight, bias = head.weight, getattr(head, "bias", None)
+    logprobs, entropies = [], []
+    for part in torch.arange(len(targets)).split(CHUNK):
+        inputs = (before[part], weight, bias, targets[part], temperature[part], entropy_gradient)
+        if torch.is_grad_enabled():
+            logprob, entropy = checkpoint(_score, *inputs, use_reentrant=False)
+        else:
+            logprob, entropy = _score(*inputs)
+        logprobs.append(logprob)
+        entropies.append(entropy)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+def _score(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, temperature: Tensor, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    logits = nn.functional.linear(hidden, weight, bias) / temperature[:, None]
+    distribution = logits.log_softmax(-1)
+    logprob = distribution.gather(1, targets[:, None])[:, 0]
+    with contextlib.nullcontext() if entropy_gradient else torch.no_grad():
+        entropy = -(distribution.exp() * distribution).sum(-1)
+    return logprob, entropy
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Loading bars belong to the caller."""
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.enable_progress_bar()
+
+
+def checkpoint_activations(module: nn.Module, on: bool) -> None:
+    """Recompute each decoder layer in the backward pass (less memory, a third more time; the result is the same)."""
+    for layer in module.modules():
+        if hasattr(layer, "gradient_checkpointing"):
+            layer.__dict__.update(gradient_checkpointing=on, _gradient_checkpointing_func=_recompute)
+
+
+_recompute = functools.partial(checkpoint, use_reentrant=False)
