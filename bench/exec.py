@@ -93,7 +93,9 @@ def main() -> int:
         table.add_column(column, justify="right" if column else "left")
     for name, times in (("agentgym", mine), ("mini-swe-agent DockerEnvironment", theirs)):
         deciles = statistics.quantiles(times, n=10)
-        table.add_row(name, str(len(times)), *(f"{1e3 * t:.2f}" for t in (statistics.median(times), deciles[8], max(times))))
+        table.add_row(
+            name, str(len(times)), *(f"{1e3 * t:.2f}" for t in (statistics.median(times), deciles[8], max(times)))
+        )
     Console(stderr=True).print(table)
     p50, anchor = 1e3 * statistics.median(mine), 1e3 * statistics.median(theirs)
     report = {

@@ -1,9 +1,9 @@
 """Where actions happen: one async protocol, its backends, images, and the reaper.
 
-    backend = await open_backend("auto")
-    sandbox = await backend.start(await backend.ensure_image(spec))
-    result = await sandbox.exec("pytest -q", timeout=120)
-    await backend.close()
+>>> backend = await open_backend("auto")
+>>> sandbox = await backend.start(await backend.ensure_image(spec))
+>>> result = await sandbox.exec("pytest -q", timeout=120)
+>>> await backend.close()
 """
 
 from __future__ import annotations

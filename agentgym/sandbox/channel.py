@@ -2,10 +2,11 @@
 
 A `Channel` belongs to one sandbox and knows nothing of engines: the backend gives it `open_stream`, which starts a
 plain `/bin/sh` inside and returns its stdin and stdout as a duplex byte stream (Docker: an attached exec; local: a
-subprocess's pipes). The channel sends it the agent (`shell.py`); such a shell is a `Lane` and runs one command at a time. The first lane
-is opened with the sandbox and serves all of an episode; more are opened only for calls in parallel, or when a
-background process has kept a lane's stdout: that lane is *retired* (its output read and discarded, so the process
-never blocks and never pollutes another call) and comes back when the process is gone.
+subprocess's pipes). The channel sends it the agent (`shell.py`); such a shell is a `Lane` and runs one command at a
+time. The first lane is opened with the sandbox and serves all of an episode; more are opened only for calls in
+parallel, or when a background process has kept a lane's stdout: that lane is *retired* (its output read and discarded,
+so the process never blocks and never pollutes another call) and comes back when the process is gone. All lanes must
+share one PID namespace, and whoever reads their stdout must be outside it.
 
 What can go wrong, and what becomes of it:
 - the command outlives its timeout: TERM, then KILL, sent from another lane to its process group and to every process
@@ -23,20 +24,24 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 from agentgym.sandbox import shell
 from agentgym.sandbox.lane import Lane, LaneClosed, Stream
 from agentgym.sandbox.protocol import ExecResult, SandboxGone, TransportError
+from agentgym.sandbox.state import ShellState
 
 __all__ = ["Channel", "Stream"]
 
 OpenStream = Callable[[], Awaitable[Stream]]
 Rescue = Callable[[], Awaitable[None]]
 
+_START_S = 30.0  # for a standby to say that it has begun
 _GRACE_S = 1.0  # between TERM and KILL
 _DYING_S = 3.0  # after KILL, until the lane is given up
 _RETRIES = 3
+_IDLE_LANES = 4
 
 
 class Channel:
@@ -52,8 +57,7 @@ class Channel:
         self._retired: list[Lane] = []
         self._slots = asyncio.Semaphore(max_parallel)
         self._state_lock = asyncio.Lock()
-        self._state_cwd = workdir
-        self._state_exports = ""
+        self._state: ShellState | None = None
         self._calls = 0
         self._oom_kills = 0
         self._closed = False
@@ -76,17 +80,16 @@ class Channel:
         """See `Sandbox.exec`."""
         if (refusal := _refuse(command)) is not None:
             return refusal
+        given = [shell.export(name, value) for name, value in (env or {}).items()]
         if not stateful:
-            return await self._call(
-                command, timeout, cwd or self._workdir, dict(env or {}), output_limit, stdin, state_nonce=None
-            )
+            return await self._call(command, timeout, cwd or self._workdir, "\n".join(given), output_limit, stdin)
         async with self._state_lock:
-            nonce = secrets.token_hex(8)
-            exports = self._state_exports
-            if env:
-                exports += "".join(f"\nexport {k}={shell.quote(v).decode()}" for k, v in env.items())
-            script = shell.stateful_script(command, nonce, exports)
-            return await self._call(script, timeout, cwd or self._state_cwd, {}, output_limit, stdin, state_nonce=nonce)
+            if self._state is None:
+                initial = await self._call("export -p", _START_S, self._workdir, "", 1 << 20, None)
+                self._state = ShellState(self._workdir, initial.output.decode("utf-8", "surrogateescape"))
+            nonce = secrets.token_hex(16)
+            prelude = "\n".join([self._state.exports, *given, shell.report_state(nonce)])
+            return await self._call(command, timeout, cwd or self._state.cwd, prelude, output_limit, stdin, nonce)
 
     async def close(self) -> None:
         """Closes every lane; what runs in the sandbox is the backend's to end."""
@@ -100,69 +103,75 @@ class Channel:
 
     async def _call(
         self,
-        script: str,
+        command: str,
         timeout: float,
         cwd: str,
-        env: Mapping[str, str],
+        prelude: str,
         output_limit: int,
         stdin: bytes | None,
-        state_nonce: str | None,
+        state_nonce: str | None = None,
     ) -> ExecResult:
         began = time.monotonic()
         async with self._slots:
             self._calls += 1
             call, reopened = self._calls, False
             for attempt in range(_RETRIES):
-                lane = await self._take_lane()
-                run = lane.run(
-                    call,
-                    lambda nonce: shell.run_statement(
-                        nonce, call, script, cwd=cwd, fallback_cwd=self._workdir, env=env, stdin=stdin
-                    ),
-                    output_limit=output_limit,
-                    state_nonce=state_nonce,
+                nonce = secrets.token_hex(16)
+                request = shell.run_request(
+                    nonce, call, command, prelude=prelude, cwd=cwd, fallback_cwd=self._workdir, stdin=stdin
                 )
-                task = asyncio.ensure_future(run)
-                try:
-                    done, _ = await asyncio.wait({task}, timeout=timeout)
-                    timed_out = not done and not await self._stop(lane, task)
-                except asyncio.CancelledError:
-                    await asyncio.shield(self._abandon(lane, task))
-                    raise
-                if not task.done():  # the lane no longer answers: what was read is all there is
-                    task.cancel()
-                    lane.close()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
-                outcome = lane.outcome
-                if not outcome.started and not timed_out and attempt + 1 < _RETRIES:
-                    reopened = True
-                    lane.close()
-                    self._drop_idle()  # what killed this shell while idle has likely killed the others
-                    if attempt:
-                        await self._make_room()
-                    continue
-                break
-            if not outcome.started and not timed_out:
-                raise TransportError(f"a command could not be started in {_RETRIES} shells of this sandbox")
-            self._give_back(lane)
-            oom = outcome.oom_kills > self._oom_kills
-            self._oom_kills = max(self._oom_kills, outcome.oom_kills)
-            if outcome.state is not None and not timed_out:
-                self._state_cwd, _, self._state_exports = outcome.state.decode("utf-8", "surrogateescape").partition("\n")
-            output, omitted = outcome.output.finish()
-            lost = outcome.status is None
-            if lost and not timed_out:
-                self._give_back(await self._take_lane())  # raises SandboxGone where more than the shell was lost
-            return ExecResult(
-                exit_code=None if timed_out else 137 if lost else outcome.status,
-                output=output,
-                omitted_bytes=omitted,
-                timed_out=timed_out,
-                oom_killed=oom,
-                duration=time.monotonic() - began,
-                reopened=reopened or lost,
-            )
+                lane = await self._take_lane()
+                task = lane.run(nonce, call, request, output_limit=output_limit, state_nonce=state_nonce)
+                timed_out = await self._finish(lane, task, timeout)
+                if timed_out and stdin is not None:
+                    lane.close()  # what was left of it would be read as requests
+                if lane.outcome.pid is not None:
+                    return await self._result(lane, timed_out, reopened, began)
+                reopened = True
+                lane.close()
+                self._drop_idle()  # what killed this shell while idle has likely killed the others
+                if attempt:
+                    await self._make_room()
+        raise TransportError(f"a command could not be started in {_RETRIES} shells of this sandbox")
+
+    async def _finish(self, lane: Lane, task: asyncio.Task[None], timeout: float) -> bool:
+        """Waits for the end of a call and sees to it; True if it was ended by its timeout."""
+        try:
+            await _first(task, lane.outcome.started.wait(), _START_S)
+            done: set[asyncio.Task[None]] = set()
+            if lane.outcome.pid is not None:
+                done, _ = await asyncio.wait({task}, timeout=timeout)
+            timed_out = lane.outcome.pid is not None and not done and not await self._stop(lane, task)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._abandon(lane, task))
+            raise
+        if not task.done():  # the lane no longer answers: what was read is all there is
+            task.cancel()
+            lane.close()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        return timed_out
+
+    async def _result(self, lane: Lane, timed_out: bool, reopened: bool, began: float) -> ExecResult:
+        outcome = lane.outcome
+        self._give_back(lane)
+        lost = outcome.status is None and not timed_out
+        if lost:
+            self._give_back(await self._take_lane())  # raises SandboxGone where more than the shell was lost
+        oom = outcome.oom_kills > self._oom_kills
+        self._oom_kills = max(self._oom_kills, outcome.oom_kills)
+        if outcome.state is not None and self._state is not None and not timed_out:
+            self._state.update(outcome.state.decode("utf-8", "surrogateescape"))
+        output, omitted = outcome.output.finish()
+        return ExecResult(
+            exit_code=None if timed_out else 137 if lost else outcome.status,
+            output=output,
+            omitted_bytes=omitted,
+            timed_out=timed_out,
+            oom_killed=oom,
+            duration=time.monotonic() - began,
+            reopened=reopened or outcome.status is None,
+        )
 
     async def _stop(self, lane: Lane, task: asyncio.Future[None]) -> bool:
         """Ends the running command, TERM then KILL. True if it had ended by itself in the meantime."""
@@ -185,7 +194,7 @@ class Channel:
             return
         pid, call = lane.outcome.pid, lane.outcome.call
         killer = await self._take_lane()
-        await asyncio.wait_for(killer.ask(lambda nonce: shell.kill_statement(nonce, signal, pid, call)), 10.0)
+        await asyncio.wait_for(killer.ask(shell.kill_request(signal, pid, call)), _START_S)
         self._give_back(killer)
 
     async def _abandon(self, lane: Lane, task: asyncio.Future[None]) -> None:
@@ -222,8 +231,10 @@ class Channel:
         elif lane.outcome.busy:
             self._retired.append(lane)
             lane.drain()
-        else:
+        elif len(self._idle) < _IDLE_LANES:
             self._idle.append(lane)
+        else:
+            lane.close()
 
     def _drop_idle(self) -> None:
         for lane in self._idle:
@@ -250,6 +261,15 @@ class Channel:
     async def _make_room(self) -> None:
         if self._rescue is not None:
             await self._rescue()
+
+
+async def _first(task: asyncio.Future[None], event: Coroutine[Any, Any, object], timeout: float) -> None:
+    """Waits until one of both is done, at most `timeout` seconds."""
+    other = asyncio.ensure_future(event)
+    try:
+        await asyncio.wait({task, other}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        other.cancel()
 
 
 def _refuse(command: str) -> ExecResult | None:

@@ -27,7 +27,7 @@ from agentgym.sandbox import archive, files, images, reaper, shell
 from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
-from agentgym.sandbox.lane import Lane
+from agentgym.sandbox.lane import Lane, LaneClosed
 from agentgym.sandbox.protocol import (
     ExecResult,
     FileError,
@@ -98,7 +98,7 @@ class DockerSandbox:
     async def upload(self, source: Path, target: str) -> None:
         target = files.checked(target)
         missing: list[str] = []
-        place = target if source.is_dir() else posixpath.dirname(target)
+        place = target if await asyncio.to_thread(source.is_dir) else posixpath.dirname(target)
         while not await self._engine.has_path(self.id, place):
             missing.insert(0, place)
             place = posixpath.dirname(place)
@@ -156,7 +156,8 @@ class DockerSandbox:
             try:
                 async with asyncio.timeout(30):
                     await lane.hello()
-                    await lane.ask(shell.kill_all_statement)
+                    with contextlib.suppress(LaneClosed):  # its own shell is among the killed
+                        await lane.ask(shell.kill_all_request())
             finally:
                 lane.close()
                 await self._engine.json("POST", path, {"PidsLimit": self._limits.pids})
@@ -210,8 +211,8 @@ class DockerBackend:
         return sandbox
 
     async def reap(self, *, everything: bool = False) -> int:
-        client = await self._image_client()
-        return await reaper.reap(self._engine, everything=everything) + await asyncio.to_thread(images.reap_builds, client)
+        builds = await asyncio.to_thread(images.reap_builds, await self._image_client())
+        return builds + await reaper.reap(self._engine, everything=everything)
 
     async def _image_client(self) -> APIClient:
         if self._images is None:

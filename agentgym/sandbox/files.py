@@ -12,7 +12,6 @@ from agentgym.sandbox.protocol import ExecResult, FileError, Sandbox
 from agentgym.sandbox.shell import quote
 
 MAX_READ_BYTES = 1 << 30
-_PIECE = 1 << 20
 _TIMEOUT_S = 120.0
 
 
@@ -42,12 +41,10 @@ async def write_file(sandbox: Sandbox, path: str, data: bytes, mode: int | None 
     """Replaces the content of a file; its parents are made."""
     path = checked(path)
     name = _word(path)
-    script = f"mkdir -p -- {_word(posixpath.dirname(path))} && cat >"
-    for at in range(0, max(len(data), 1), _PIECE):
-        result = await sandbox.exec(f"{script} {name}", timeout=_TIMEOUT_S, stdin=data[at : at + _PIECE], cwd="/")
-        if result.exit_code != 0:
-            raise FileError(f"cannot write {path}: {_reason(result)}")
-        script = "cat >>"
+    script = f"mkdir -p -- {_word(posixpath.dirname(path))} && cat > {name}"
+    result = await sandbox.exec(script, timeout=_TIMEOUT_S, stdin=data, cwd="/")
+    if result.exit_code != 0:
+        raise FileError(f"cannot write {path}: {_reason(result)}")
     if mode is not None:
         result = await sandbox.exec(f"chmod {mode:o} -- {name}", timeout=_TIMEOUT_S, cwd="/")
         if result.exit_code != 0:

@@ -1,6 +1,6 @@
 """One shell inside a sandbox and the marks it answers with (see `shell.py` for the protocol's other half).
 
-A lane runs one statement at a time. Everything before the start mark is somebody else's late output and is dropped;
+A lane runs one request at a time. Everything before the start mark is somebody else's late output and is dropped;
 everything between start and end mark goes to a bounded collector, except a state report, which is cut out. Marks are
 searched for by nonce only, so output may hold any bytes.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,67 +43,72 @@ class LaneClosed(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of the lane's current or last statement; filled in as marks arrive."""
+    """What is known of the lane's current or last request; filled in as marks arrive."""
 
     call: int = 0
-    started: bool = False
     pid: int | None = None
     status: int | None = None
     busy: bool = False
     oom_kills: int = 0
     state: bytes | None = None
     output: HeadTail = field(default_factory=lambda: HeadTail(0))
+    started: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Lane:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
+        self._nonce = secrets.token_hex(16)
         self._buffer = bytearray()
         self._drainer: asyncio.Task[None] | None = None
         self.closed = False
         self.outcome = Outcome()
 
     async def hello(self) -> None:
-        """Sends the agent and waits until it answers."""
-        exports = b"".join(b"export %s=%s\n" % (k.encode(), shell.quote(v)) for k, v in shell.COMMAND_ENV.items())
-        await self._send(exports + shell.AGENT.encode())
-        await self.ask(shell.probe_statement)
+        """Sends the agent and waits until it is ready."""
+        await self._send(shell.boot(self._nonce))
+        while (await self._mark((self._nonce,), None))[1] != b"R":
+            pass
 
-    async def ask(self, statement: Callable[[str], bytes]) -> None:
-        """Sends a statement that answers with an end mark only."""
-        nonce = secrets.token_hex(16)
+    async def ask(self, request: bytes) -> None:
+        """Sends a request that needs no start mark, and waits for its end."""
         self.outcome = Outcome()
-        await self._send(statement(nonce))
+        await self._send(request)
         while self.outcome.status is None:
-            await self._mark((nonce,), None)
+            await self._mark((self._nonce,), None)
 
-    async def run(
-        self, call: int, statement: Callable[[str], bytes], *, output_limit: int, state_nonce: str | None
-    ) -> None:
-        """Runs a command to its end mark, or to the end of the shell; `outcome` says which."""
-        nonce = secrets.token_hex(16)
-        self.outcome = outcome = Outcome(call=call, output=HeadTail(output_limit))
+    def run(
+        self, nonce: str, call: int, request: bytes, *, output_limit: int, state_nonce: str | None
+    ) -> asyncio.Task[None]:
+        """Runs a command to its end mark, or to the end of the shell; `outcome` says which, from now on."""
+        self.outcome = Outcome(call=call, output=HeadTail(output_limit))
+        return asyncio.create_task(self._run(nonce, self.outcome, request, state_nonce))
+
+    async def _run(self, nonce: str, outcome: Outcome, data: bytes, state_nonce: str | None) -> None:
+        # Written beside reading: a command that blocks on its output must not block us on its input.
+        writer = asyncio.ensure_future(self._send(data))
         try:
-            # Written beside reading: a shell that blocks on its output must not block us on its input.
-            writer = asyncio.ensure_future(self._send(statement(nonce)))
-            try:
-                first = await self._mark((nonce,), None)
-                if first[1] != b"S":  # the shell could not fork
-                    return
-                outcome.started, outcome.pid = True, int(first[2])
-                keys = (nonce,) if state_nonce is None else (nonce, state_nonce)
-                while outcome.status is None:
-                    mark = await self._mark(keys, outcome.output)
-                    if mark[1] == b"T":
-                        outcome.state = await self._state(mark[0], int(mark[2]))
-            finally:
-                writer.cancel()
-                with contextlib.suppress(LaneClosed, asyncio.CancelledError):
-                    await writer
+            while outcome.pid is None:  # an end mark before the start is of a standby that died waiting
+                mark = await self._mark((nonce, self._nonce), None)
+                if mark[1] == b"S":
+                    outcome.pid = int(mark[2])
+                    outcome.started.set()
+            outcome.status = None
+            keys = (self._nonce,) if state_nonce is None else (self._nonce, state_nonce)
+            while outcome.status is None:
+                mark = await self._mark(keys, outcome.output)
+                if mark[1] == b"T":
+                    outcome.state = await self._state(mark[0], int(mark[2]))
         except LaneClosed:
             self.close()
             outcome.output.feed(bytes(self._buffer))
             self._buffer.clear()
+        finally:
+            if not writer.done():  # stdin that nobody took: what was sent of it would be read as requests
+                writer.cancel()
+                self.close()
+            with contextlib.suppress(LaneClosed, asyncio.CancelledError):
+                await writer
 
     def drain(self) -> None:
         """Reads and discards from now on, until the lane is used again."""
@@ -120,7 +124,7 @@ class Lane:
         if self.closed:
             return True
         try:
-            await asyncio.wait_for(self.ask(shell.probe_statement), 1.0)
+            await asyncio.wait_for(self.ask(shell.idle_request()), 2.0)
         except (LaneClosed, TimeoutError):
             self.close()
             return True

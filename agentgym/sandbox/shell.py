@@ -1,27 +1,27 @@
-"""The agent that runs inside a sandbox: a few POSIX shell functions, sent to a plain `/bin/sh` over its stdin.
+"""The agent that runs inside a sandbox: a few lines of POSIX shell, sent to a plain `/bin/sh` over its stdin.
 
-Nothing is installed and nothing but `/bin/sh` is needed; `setsid` and `bash` are used where they are. The shell reads
-statements (one per request) and answers on its stdout, which the running command shares. What the agent itself says
-there is a *mark*: NUL, a nonce the host drew for this call, a letter, fields, newline. `S pid`: the command starts
-now; everything after it is the command's output until `E status busy oom`: its exit status (128+n for signal n),
-whether some process still holds this stdout, and the cgroup's count of OOM kills so far. Marks are single writes below
-PIPE_BUF, so no other writer can land inside one.
+Nothing is installed and nothing but `/bin/sh` is needed; `setsid` and `bash` are used where they are. The agent keeps one
+*standby* ready: a fresh shell in a session of its own, already started, waiting for one request line on the same stdin.
+It evaluates the line and ends; the agent reports how and starts the next. So a command costs no fork and no exec between
+asking and answering, runs in a shell of its own as under `bash -c`, and is never a background child (which POSIX shells
+make ignore SIGINT). Killing is a request too, made of builtins only: it needs no process slot, so it works under a fork bomb.
 
-Two rules shape it. The command runs in the *foreground* of the agent: a POSIX shell makes its background children
-ignore SIGINT, and a command must not inherit that. And the killing functions use builtins only, so that they work when
-a fork bomb has taken the last process slot.
-
-A stateful call gets a prelude in its own shell (`stateful_script`): restore what the last one exported, run, and
-report the new exports and directory between two `T`/`U` marks carrying a second nonce, as the command can see it.
+Agent, standby and command share one stdout. What agent and standby say there is a *mark*: NUL, a nonce, a letter,
+fields, newline, in one write below PIPE_BUF, so that no other writer can land inside it.
+    R                    the agent is ready                                           (nonce of the lane)
+    S pid                the command starts; what follows is its output               (nonce of the call)
+    T size, state, U     exports and directory at the end of a stateful call          (second nonce of the call)
+    E status busy oom    the standby ended: 128+n for signal n; whether a process still holds this stdout; OOM kills
+                         of the whole sandbox so far                                  (nonce of the lane)
+A command could learn the nonces of its own call and lie about itself, which it can do anyway; not about another call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-MAX_COMMAND_BYTES = 1_500_000
-_PIECE = 100_000  # the kernel refuses a single argument over 128 KiB
-_STDIN_PIECE = 1 << 20
+MAX_COMMAND_BYTES = 4_000_000
+_INLINE_BYTES = 8192  # a shell reads its request line byte by byte
 
 COMMAND_ENV: Mapping[str, str] = {
     "TERM": "dumb",
@@ -37,11 +37,19 @@ COMMAND_ENV: Mapping[str, str] = {
 }
 """What every command sees: nothing waits for a person. (Unbuffered, so that a killed Python program's output is not lost.)"""
 
-AGENT = r"""
+_RUN = 'eval "$agym_c"; { agym_s=$?; set +x; [ -z "${agym_z-}" ] || agym_report; } 2>/dev/null; exit $agym_s'
+"""Runs the command text; silent under `set -x`, and an EXIT trap of the command's still has its stderr."""
+
+_STANDBY = (
+    "agym_n=$1; shift; while IFS= read -r agym_l || kill -s KILL $PPID; do case $agym_l in agym:*) break ;; esac; done; "
+    'eval "${agym_l#agym:}"; ' + _RUN
+)
+"""One line, so that a command's error messages count its own lines. $1: a newline."""
+
+_AGENT = r"""
 exec 2>/dev/null
-agym_own=
+agym_own= agym_sh=sh
 command -v setsid >/dev/null && agym_own=setsid
-agym_sh=sh
 command -v bash >/dev/null && agym_sh=bash
 agym_oom() {
     agym_o=0
@@ -59,27 +67,25 @@ agym_busy() {
         [ "$agym_f" -ef /proc/$$/fd/1 ] && { agym_b=1; return; }
     done
 }
-agym_end() { agym_busy; agym_oom; printf '\000%s E %s %s %s\n' "$1" "$2" "$agym_b" "$agym_o"; }
-agym_start() {
-    read -r agym_p agym_v </proc/self/stat
-    printf '\000%s S %s\n' "$1" "$agym_p"
-    cd "$2" 2>/dev/null || { printf 'agentgym: no directory %s\n' "$2"; cd "$3" 2>/dev/null || cd /; }
-    shift 3
-    exec $agym_own $agym_sh -c "$@"
-}
-agym_kill() {
-    kill -s "$1" -- "-$2" || kill -s "$1" "$2"
-    for agym_d in /proc/[0-9]*; do
-        agym_p=${agym_d#/proc/}
-        [ "$agym_p" = $$ ] && continue
-        agym_hit=
-        while IFS= read -r agym_l || [ -n "$agym_l" ]; do
-            case $agym_l in *"AGENTGYM_CALL=$3."*) agym_hit=1; break ;; esac
-        done <"$agym_d/environ"
-        [ "$agym_hit" ] && kill -s "$1" "$agym_p"
+agym_serve() {
+    printf '\000%s R\n' "$1"
+    while :; do
+        ( exec $agym_own $agym_sh -c "$2" "$agym_sh" "$3" 2>&1 )
+        agym_s=$?
+        agym_busy
+        agym_oom
+        printf '\000%s E %s %s %s\n' "$1" "$agym_s" "$agym_b" "$agym_o"
     done
 }
 """
+
+_KILL = (
+    'agym_kill() { kill -s "$1" -- "-$2" || kill -s "$1" "$2"; '
+    "for agym_d in /proc/[0-9]*; do "
+    'while IFS= read -r agym_e || [ -n "$agym_e" ]; do '
+    'case $agym_e in *"AGENTGYM_CALL=$3."*) kill -s "$1" "${agym_d#/proc/}"; break ;; esac; '
+    'done <"$agym_d/environ"; done; } 2>/dev/null; '
+)
 
 
 def quote(text: str | bytes) -> bytes:
@@ -88,60 +94,73 @@ def quote(text: str | bytes) -> bytes:
     return b"'" + data.replace(b"'", b"'\\''") + b"'"
 
 
-def _pieces(data: bytes, size: int) -> list[bytes]:
-    return [data[i : i + size] for i in range(0, len(data), size)] or [b""]
+def _quote_in_line(text: str | bytes) -> bytes:
+    """The same as one line; holds while `agym_n` is a newline."""
+    return quote(text).replace(b"\n", b"'\"$agym_n\"'")
 
 
-def run_statement(
-    nonce: str, call: int, script: str, *, cwd: str, fallback_cwd: str, env: Mapping[str, str], stdin: bytes | None
+def boot(lane: str) -> bytes:
+    """What a fresh `/bin/sh` is sent first; it answers with an R mark, and must not be sent more before."""
+    exports = b"".join(b"export %s=%s\n" % (name.encode(), quote(value)) for name, value in COMMAND_ENV.items())
+    return exports + _AGENT.encode() + b"agym_serve %s %s '\n'\n" % (lane.encode(), quote(_STANDBY))
+
+
+def _request(line: bytes, follows: bytes = b"") -> bytes:
+    # The newline before it ends whatever an interrupted request may have left half-read.
+    return b"\nagym:" + line + b"\n" + follows
+
+
+def run_request(
+    nonce: str, call: int, command: str, *, prelude: str, cwd: str, fallback_cwd: str, stdin: bytes | None
 ) -> bytes:
-    """The statement that runs `script` as call number `call`; see the module for the marks it answers with."""
-    code = script.encode("utf-8", "surrogateescape")
-    if len(code) <= _PIECE:
-        words = [quote(code)]
-    else:  # joined again inside: the arguments are one script cut into pieces
-        words = [quote('IFS=; agym_c="$*"; unset IFS; set --; eval "$agym_c"'), b"bash"]
-        words += [quote(piece) for piece in _pieces(code, _PIECE)]
-    exports = b"".join(b"export %s=%s; " % (name.encode(), quote(value)) for name, value in env.items())
-    start = b" ".join([b"agym_start", nonce.encode(), quote(cwd), quote(fallback_cwd), *words])
-    child = b"( %sexport AGENTGYM_CALL=%d.; %s )" % (exports, call, start)
-    end = b"agym_end %s $?\n" % nonce.encode()
+    """Runs `command` as call number `call`, after `prelude`, with `stdin` (None: closed)."""
+    code = command.encode("utf-8", "surrogateescape")
+    if len(code) <= _INLINE_BYTES:
+        take, follows = b"agym_c=%s; " % _quote_in_line(code), b""
+    else:
+        take, follows = b"agym_c=$(head -c %d; echo .); agym_c=${agym_c%%.}; " % len(code), code
+    start = take + b"export AGENTGYM_CALL=%d.; printf '\\000%%s S %%s\\n' %s $$; " % (call, nonce.encode())
+    start += b"cd %s 2>/dev/null || { printf 'agentgym: no directory %%s\\n' %s; cd %s 2>/dev/null || cd /; }; " % (
+        _quote_in_line(cwd), _quote_in_line(cwd), _quote_in_line(fallback_cwd)
+    )  # fmt: skip
+    if prelude:
+        start += b"eval %s; " % _quote_in_line(prelude)
+    start += b"unset agym_l agym_n; "
     if stdin is None:
-        return child + b" </dev/null 2>&1; " + end
-    feed = b"".join(b"printf %%b %s; " % quote(_escape(piece)) for piece in _pieces(stdin, _STDIN_PIECE))
-    return b"{ " + feed + b"} | " + child + b" 2>&1; " + end
+        return _request(start + b"exec </dev/null", follows)
+    # What the command leaves unread is read here, lest it be taken for the next request.
+    feed = b"head -c %d | { ( %s ); agym_s=$?; cat >/dev/null; exit $agym_s; }; exit" % (len(stdin), _RUN.encode())
+    return _request(start + feed, follows + stdin)
 
 
-def _escape(data: bytes) -> bytes:
-    return data.replace(b"\\", b"\\\\").replace(b"\0", b"\\0000")
+def kill_request(signal: str, pid: int, call: int) -> bytes:
+    """Signals a command's process group, and every process that carries the call's mark in its environment."""
+    return _request(_KILL.encode() + b"agym_kill %s %d %d; exit" % (signal.encode(), pid, call))
 
 
-def kill_statement(nonce: str, signal: str, pid: int, call: int) -> bytes:
-    """Signals the command's process group, and every process that still carries the call's mark in its environment."""
-    return b"agym_kill %s %d %d; agym_end %s 0\n" % (signal.encode(), pid, call, nonce.encode())
+def kill_all_request() -> bytes:
+    """Kills every process of this user but PID 1 and the standby that reads this; so the agent itself ends."""
+    return _request(b"kill -s KILL -- -1; exit")
 
 
-def kill_all_statement(nonce: str) -> bytes:
-    """Kills every process of this user but PID 1 and the shell that reads this."""
-    return b"kill -s KILL -- -1; agym_end %s 0\n" % nonce.encode()
+def idle_request() -> bytes:
+    """Does nothing but bring an E mark."""
+    return _request(b"exit")
 
 
-def probe_statement(nonce: str) -> bytes:
-    """Answers with an `E` mark, nothing else."""
-    return b"agym_end %s 0\n" % nonce.encode()
+def export(name: str, value: str) -> str:
+    """The statement that exports one variable."""
+    return f"export {name}={quote(value).decode('utf-8', 'surrogateescape')}"
 
 
-def stateful_script(command: str, nonce: str, exports: str) -> str:
-    """`command`, between restoring `exports` (shell text) and reporting the new exports and directory.
+def report_state(nonce: str) -> str:
+    """A prelude after which the command's shell reports its exports and directory when it ends by any road but a signal.
 
-    The report is made when the shell exits, by whatever road but a signal; a command that replaces our EXIT trap still
-    reports when it runs to its end.
+    It does so from an EXIT trap, and once more by name where the command has replaced that trap.
     """
-    report = (
-        "agym_report() { agym_r=$?; trap - EXIT; ( unset AGENTGYM_CALL agym_r agym_c; agym_s=$(pwd; export -p); LC_ALL=C; "
-        f"printf '\\000%s T %s\\n%s\\000%s U\\n' {nonce} ${{#agym_s}} \"$agym_s\" {nonce} ); exit $agym_r; }}\n"
+    return (
+        "agym_report() { { agym_r=$?; trap - EXIT; "
+        "( unset AGENTGYM_CALL; agym_s=$(pwd; export -p); LC_ALL=C; "
+        f"printf '\\000%s T %s\\n%s\\000%s U\\n' {nonce} ${{#agym_s}} \"$agym_s\" {nonce} ); exit $agym_r; }} 2>/dev/null; }}; "
+        "agym_z=agym_report; trap '{ agym_report; } 2>/dev/null' EXIT"
     )
-    restore = f"eval {quote(exports).decode('utf-8', 'surrogateescape')} 2>/dev/null\n" if exports else ""
-    body = quote(command).decode("utf-8", "surrogateescape")
-    call = "{ agym_report; } 2>/dev/null"
-    return f"{restore}{report}trap '{call}' EXIT\neval {body}\n{call}\n"

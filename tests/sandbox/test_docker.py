@@ -7,6 +7,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 
+from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.docker import DockerBackend, DockerSandbox
 from agentgym.sandbox.engine import Engine, EngineError
 from agentgym.sandbox.protocol import (
@@ -20,13 +21,15 @@ from agentgym.sandbox.protocol import (
     StartError,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.parametrize("backend", ["docker"], indirect=True, scope="module"),
+]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def docker(backend: SandboxBackend) -> DockerBackend:
-    if not isinstance(backend, DockerBackend):
-        pytest.skip("about the docker backend only")
+    assert isinstance(backend, DockerBackend)
     return backend
 
 
@@ -37,7 +40,7 @@ async def engine(docker: DockerBackend):
     await opened.close()
 
 
-async def test_no_engine_is_unavailable_with_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path):
+async def test_no_engine_is_unavailable_with_a_hint(docker: DockerBackend, monkeypatch: pytest.MonkeyPatch, tmp_path):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     with pytest.raises(BackendUnavailable, match="does not answer") as error:
         await DockerBackend.open()
@@ -53,7 +56,9 @@ async def test_a_missing_image_is_a_start_error(docker: DockerBackend):
         await docker.start(missing)
 
 
-async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(docker: DockerBackend, image: Image, engine: Engine):
+async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(
+    docker: DockerBackend, image: Image, engine: Engine
+):
     before = await engine.json("GET", "/containers/json", params={"all": "true"})
     with pytest.raises(StartError):
         await docker.start(image, Limits(memory_mb=1))
@@ -61,7 +66,9 @@ async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(dock
     assert {c["Id"] for c in after if c["Image"] == image.ref} <= {c["Id"] for c in before}
 
 
-async def test_a_removed_container_is_gone_also_for_a_call_on_its_way(docker: DockerBackend, image: Image, engine: Engine):
+async def test_a_removed_container_is_gone_also_for_a_call_on_its_way(
+    docker: DockerBackend, image: Image, engine: Engine
+):
     sandbox = await docker.start(image, Limits(memory_mb=128))
     call = asyncio.create_task(sandbox.exec("sleep 100"))
     await asyncio.sleep(0.3)
@@ -102,9 +109,18 @@ async def test_close_removes_the_container(docker: DockerBackend, image: Image, 
         await engine.json("GET", f"/containers/{sandbox.id}/json")
 
 
-async def test_a_plain_posix_shell_is_enough(docker: DockerBackend, start, sandbox: Sandbox):
-    """Given an image without bash, setsid and python, then commands, state and timeouts work all the same."""
-    await sandbox.exec("true")
-    root = await docker.start(Image(ImageSpec("root", "", workdir="/"), sandbox.image.ref, "", "docker"), Limits(memory_mb=128))
-    assert (await root.exec("pwd")).output == b"/\n"
-    await root.close()
+async def test_a_posix_shell_and_nothing_else_is_enough(sandbox: Sandbox, docker: DockerBackend, engine: Engine):
+    """Given no bash, setsid, head or cat, then commands, state and time-outs work all the same."""
+    await sandbox.exec("mkdir -p /tmp/bare; ln -sf $(command -v sleep) /tmp/bare/sleep")
+    shell = "exec env -i PATH=/tmp/bare /bin/sh"
+    channel = Channel(lambda: engine.attach_exec(sandbox.id, ["/bin/sh", "-c", shell]), workdir="/testbed")
+    await channel.open()
+    try:
+        assert (await channel.exec("echo $0 $BASH_VERSION; command -v setsid bash cat; exit 3")).output == b"sh\n"
+        assert (await channel.exec("cd /tmp; export A='x\ny'; exit 4", stateful=True)).exit_code == 4
+        assert (await channel.exec('pwd; echo "$A"', stateful=True)).output == b"/tmp\nx\ny\n"
+        assert (await channel.exec("sleep 777 & sleep 777", timeout=0.5)).timed_out
+        assert (await sandbox.exec("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep 77[7]'")).output == b"0\n"
+        assert (await channel.exec("echo on")).output == b"on\n"
+    finally:
+        await channel.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ import pytest
 from agentgym.sandbox.labels import PREFIX, Owner, abandoned, lease
 from agentgym.sandbox.protocol import Image, Sandbox, SandboxBackend
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+module_loop = pytest.mark.asyncio(loop_scope="module")
 
 OWNER_PROGRAM = """
 import asyncio, sys
@@ -48,36 +47,37 @@ def running(argument: str) -> int:
     return count
 
 
+async def owner_that_is_killed(backend: SandboxBackend, image: Image, mark: str) -> int:
+    """Starts a process that owns two sandboxes and a snapshot, reaps once while it lives, then kills it. Returns the count."""
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER_PROGRAM, backend.name, image.ref, image.digest, mark, stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    assert await owner.stdout.readline() == b"ready\n"
+    removed = await backend.reap()
+    owner.kill()
+    await owner.wait()
+    return removed
+
+
+@module_loop
 async def test_what_a_killed_owner_left_is_removed_and_what_lives_is_not(
     backend: SandboxBackend, image: Image, sandbox: Sandbox
 ):
     await backend.reap()
     mark = f"9{os.getpid()}{time.time_ns() % 1000}"
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER_PROGRAM, backend.name, image.ref, image.digest, mark], stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        assert await asyncio.to_thread(owner.stdout.readline) == b"ready\n"
-        assert await backend.reap() == 0, "its owner lives"
-        owner.send_signal(signal.SIGKILL)
-    removed = await backend.reap()
-    assert removed >= 3, "two sandboxes and a snapshot"
+    assert await owner_that_is_killed(backend, image, mark) == 0, "its owner lived"
+    assert await backend.reap() >= 3, "two sandboxes and a snapshot"
     assert running(mark) == 0
-    assert await backend.reap() == 0
     assert (await sandbox.exec("echo alive")).output == b"alive\n"
 
 
-async def test_two_reapers_at_once_do_not_trip_over_each_other(backend: SandboxBackend, image: Image):
+@module_loop
+async def test_several_reapers_at_once_do_not_trip_over_each_other(backend: SandboxBackend, image: Image):
     mark = f"8{os.getpid()}{time.time_ns() % 1000}"
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER_PROGRAM, backend.name, image.ref, image.digest, mark], stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        await asyncio.to_thread(owner.stdout.readline)
-        owner.send_signal(signal.SIGKILL)
+    await owner_that_is_killed(backend, image, mark)
     await asyncio.gather(*(backend.reap() for _ in range(4)))
     assert running(mark) == 0
-    assert await backend.reap() == 0
 
 
 def dead_pid() -> tuple[int, int]:
@@ -86,7 +86,7 @@ def dead_pid() -> tuple[int, int]:
     return process.pid, 1
 
 
-async def test_a_lease_is_judged_by_owner_and_expiry():
+def test_a_lease_is_judged_by_owner_and_expiry():
     me = Owner.current("me")
     pid, started = dead_pid()
     cases = [
@@ -108,9 +108,9 @@ async def test_a_lease_is_judged_by_owner_and_expiry():
         assert reason is None if expected is None else expected in (reason or ""), labels
 
 
-async def test_a_zombie_owner_is_dead():
+def test_a_zombie_owner_is_dead():
     process = subprocess.Popen(["true"])
-    await asyncio.sleep(0.3)  # not waited for: a zombie
+    time.sleep(0.3)  # not waited for: a zombie
     stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     owner = replace(Owner.current(), pid=process.pid, started=int(stat[19]))
     assert stat[0] == "Z"
