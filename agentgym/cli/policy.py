@@ -1,0 +1,38 @@
+"""From a `--model` argument to a policy and the tokenizer that speaks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentgym.cli.output import stderr
+from agentgym.errors import InputError
+from agentgym.models import resolve
+
+if TYPE_CHECKING:
+    from harness.policies.protocol import Policy
+
+
+def load_policy(model: str) -> Policy:
+    """The policy behind a shipped name, a transformers directory, a hub id or the URL of a vLLM server."""
+    with stderr.status(f"loading {model}…"):
+        place = resolve(model)
+        if isinstance(place, str):
+            from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
+
+            return VllmPolicy(VllmPolicyConfig(url=place))
+        from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
+
+        return TorchPolicy(TorchPolicyConfig(model=str(place)), name="model")
+
+
+def load_tokenizer(model: str, tokenizer: str | None) -> Any:
+    """The tokenizer of a model; for a server it must be named, since text is never sent there."""
+    place = resolve(tokenizer or model)
+    if isinstance(place, str):
+        raise InputError(
+            f"{place} is a server: which tokenizer does its model use?",
+            hint="--tokenizer with the directory or hub id of the model",
+        )
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(place)
