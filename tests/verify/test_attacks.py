@@ -29,7 +29,8 @@ AT_ONCE = 4
 
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"attack_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -50,7 +51,9 @@ async def outcomes(
     async def run(path: Path) -> Outcome:
         module = load(path)
         slow = getattr(module, "SLOW", False)
-        task = replace(tutorial, verifier_timeout_s=15.0 if slow else 90.0, limits=replace(tutorial.limits, memory_mb=400))
+        task = replace(
+            tutorial, verifier_timeout_s=15.0 if slow else 90.0, limits=replace(tutorial.limits, memory_mb=400)
+        )
         async with gate:
             sandbox = await backend.start(image, task.limits)
             try:
@@ -60,7 +63,9 @@ async def outcomes(
                 await sandbox.close()
             return Outcome(patch, await grade(task, patch, backend, image=image))
 
-    chosen = {item.callspec.params["path"] for item in request.session.items if hasattr(item, "callspec")} & set(ATTACKS)
+    chosen = {item.callspec.params["path"] for item in request.session.items if hasattr(item, "callspec")} & set(
+        ATTACKS
+    )
     started = {path.stem: asyncio.ensure_future(run(path)) for path in sorted(chosen)}
     yield started
     for future in started.values():

@@ -47,7 +47,9 @@ async def test_a_test_that_is_never_reported_is_missing_and_fails(
 async def test_a_patch_that_does_not_apply_is_no_solution(
     tutorial: Task, backend: SandboxBackend, image: Image
 ) -> None:
-    result = await grade(tutorial, Patch(b"--- a/nowhere.py\n+++ b/nowhere.py\n@@ -1 +1 @@\n-a\n+b\n"), backend, image=image)
+    result = await grade(
+        tutorial, Patch(b"--- a/nowhere.py\n+++ b/nowhere.py\n@@ -1 +1 @@\n-a\n+b\n"), backend, image=image
+    )
 
     assert result.reward == 0.0
     assert "does not apply" in result.log
