@@ -5,6 +5,7 @@ Real images, real sandboxes, the real grader; every case is the tutorial task wi
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -109,22 +110,20 @@ async def test_flaky_tests_are_found(backend, broken):
     assert "test_luck" in report.reason
 
 
+GOLD_LINE = "    hours, rest = divmod(int(seconds), 3600)"
+TEST_LINES = [line for line in (TUTORIAL / FORMAT).read_text().splitlines() if "parametrize" in line]
+
+
 @pytest.mark.parametrize(
-    ("line", "leak"),
+    ("lines", "place", "leak"),
     [
-        (
-            "RUN echo '    hours, rest = divmod(int(seconds), 3600)' > /usr/share/answer.txt",
-            "gold: /usr/share/answer.txt",
-        ),
-        (
-            'RUN printf \'%s\\n\' \'@pytest.mark.parametrize(("seconds", "shown"), [(600, "10:00"), (3599, "59:59")])\' '
-            '\'@pytest.mark.parametrize(("seconds", "shown"), [(3600, "1:00:00"), (5025, "1:23:45"), (90061, "25:01:01")])\' > /opt/t.py',
-            "tests: /opt/t.py",
-        ),
+        ([GOLD_LINE], "/usr/share/answer.txt", "gold: /usr/share/answer.txt"),
+        (TEST_LINES, "/opt/copy.py", "tests: /opt/copy.py"),
     ],
 )
-async def test_an_image_that_gives_the_answer_away_is_rejected(backend, broken, line, leak):
-    task = load_task(broken(dockerfile=lambda text: text + line + "\n"))
+async def test_an_image_that_gives_the_answer_away_is_rejected(backend, broken, lines, place, leak):
+    command = f"RUN printf '%s\\n' {shlex.join(lines)} > {place}\n"
+    task = load_task(broken(dockerfile=lambda text: text + command))
 
     report = await validate(task, backend, repeats=1)
 
