@@ -11,11 +11,12 @@ import hashlib
 import io
 import json
 import os
+import posixpath
 import stat
 import tarfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from docker.utils.build import exclude_paths
 
@@ -48,7 +49,7 @@ def parse_copy(item: Instruction, words: list[str], workdir: str) -> Copy:
     if remote := [source for source in sources if "://" in source]:
         raise ImageError(f"Dockerfile {item}: cannot fetch {remote[0]}; download it in a RUN instead")
     into = target.endswith("/") or len(sources) > 1 or target in (".", "..")
-    return Copy(tuple(sources), str(PurePosixPath(workdir, target)), into, mode)
+    return Copy(tuple(sources), posixpath.normpath(posixpath.join(workdir, target)), into, mode)
 
 
 def ignore_patterns(context: Path) -> list[str]:

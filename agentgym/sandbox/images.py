@@ -230,11 +230,15 @@ def _require(identity: str | None, reference: str) -> str:
     return identity
 
 
-def reap_builds(client: docker.APIClient, *, older_than_s: float = BUILD_TIMEOUT_S) -> int:
-    """Remove build containers that a crashed engine left behind: never those of a build that may still run."""
+def reap_builds(client: docker.APIClient, *, settled_s: float = 120.0) -> int:
+    """Remove build containers that a killed client or engine left behind, and none that a live build still needs.
+
+    The engine commits a container right after its command ended, so one that has not run for `settled_s` is litter.
+    """
     removed = 0
     for container in client.containers(all=True, filters={"label": f"{STAGE_LABEL}=building"}):
-        if container["State"] != "running" or time.time() - container["Created"] > older_than_s:
+        age = time.time() - container["Created"]
+        if age > BUILD_TIMEOUT_S or (container["State"] != "running" and age > settled_s):
             client.remove_container(container["Id"], force=True, v=True)
             removed += 1
     return removed

@@ -13,11 +13,12 @@ import asyncio
 import hashlib
 import json
 import logging
+import posixpath
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from dockerfile_parse.util import WordSplitter, extract_key_values
 
@@ -136,7 +137,7 @@ async def _add_layer(item: Instruction, state: _State, spec: ImageSpec, log: Log
         argv = item.exec_form or [*state.shell, item.script]
     elif item.name == "WORKDIR":
         words = WordSplitter(substitute(item.value, state.variables)).dequote()
-        state.workdir = str(PurePosixPath(state.workdir, words))
+        state.workdir = posixpath.normpath(posixpath.join(state.workdir, words))
         argv = ["mkdir", "-p", state.workdir]
     else:
         words = [word or "" for word in WordSplitter(substitute(item.value, state.variables)).split()]
