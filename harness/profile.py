@@ -32,13 +32,12 @@ class Prompts(Config):
     @classmethod
     def _known_fields(cls, text: str) -> str:
         known = {"workdir", "task_id", "instruction"}
+        if unknown := sorted(set(Template(text).get_identifiers()) - known):
+            raise ValueError(f"unknown fields {unknown}; known are {sorted(known)}; write $$ for a dollar sign")
         try:
-            unknown = set(Template(text).get_identifiers()) - known
             Template(text).substitute(dict.fromkeys(known, ""))
-        except (ValueError, KeyError) as error:
+        except ValueError as error:
             raise ValueError(f"not a valid template ({error}); write $$ for a dollar sign") from None
-        if unknown:
-            raise ValueError(f"unknown fields {sorted(unknown)}; known are {sorted(known)}")
         return text
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 import agentgym
-from agentgym.cli import doctor, images, models, sandbox, serve, store, tasks, train
+from agentgym.cli import doctor, images, models, quickstart, replay, rollout, sandbox, serve, store, tasks, train
 from agentgym.cli.options import expand_at_files
 from agentgym.cli.output import configure_logging, stderr
 from agentgym.errors import AgentGymError
@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 # Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
-for group in (doctor, tasks, images, models, sandbox, train, store, serve):
+for group in (quickstart, doctor, tasks, images, models, rollout, train, replay, store, serve, sandbox):
     group.register(app)
 
 

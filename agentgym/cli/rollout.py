@@ -28,10 +28,9 @@ from agentgym.store import Store, TrajectorySummary
 from agentgym.tasks import Task, TaskError
 
 if TYPE_CHECKING:
+    from agentgym.sandbox.protocol import SandboxBackend
     from harness.engine import RolloutReport
     from harness.jobs import Job
-
-    from agentgym.sandbox.protocol import SandboxBackend
     from harness.policies.protocol import Policy
 
 
@@ -162,7 +161,6 @@ def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
     """The episodes this config asks for; loads the model where one is needed."""
     from harness.jobs import plan
     from harness.policies.scripted import ScriptedPolicy, empty_script, gold_script
-
     from harness.profile import load_profile
     from harness.render import load_renderer
 
@@ -175,12 +173,10 @@ def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
     def acting(task: Task) -> Policy:
         if config.policy == "gold":
             return ScriptedPolicy(gold_script(task, profile), renderer, name="gold")
-        if config.policy == "empty":
-            return ScriptedPolicy(empty_script(profile), renderer, name="empty")
-        return model
+        return ScriptedPolicy(empty_script(profile), renderer, name="empty")
 
-    model = load_policy(config.model) if config.policy == "model" else None
-    return plan(tasks, acting, renderer, profile, rollouts=config.rollouts, seed=config.seed)
+    policy = load_policy(config.model) if config.policy == "model" else acting
+    return plan(tasks, policy, renderer, profile, rollouts=config.rollouts, seed=config.seed)
 
 
 async def run_jobs(

@@ -58,7 +58,7 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
 
 
 @asynccontextmanager
-async def backend_for(name: BackendName, owner: str) -> AsyncIterator[SandboxBackend]:
+async def backend_for(name: str, owner: str) -> AsyncIterator[SandboxBackend]:
     """An open backend; says so where it is not the default one, and clears up what dead owners left."""
     backend = await open_backend(name, owner=owner)
     try:

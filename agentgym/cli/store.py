@@ -83,13 +83,17 @@ def check(
     as_json: JSON = False,
 ) -> None:
     """Prove the token invariants on every trajectory; exit code 1 where one does not hold."""
-    where = TrajectoryFilter(run_id=run)
-    with Store.open(store, create=False) as opened, progress() as bars:
-        bar = bars.add_task("checking", total=opened.count(where))
-        report = check_store(opened, where, on_progress=lambda _: bars.advance(bar))
+    report = checked(store, TrajectoryFilter(run_id=run))
     emit(asdict(report) | {"ok": report.ok}, verdict(report), as_json=as_json)
     if not report.ok:
         raise AgentGymError(f"{len(report.faults)} faults in {store}", hint="trajectories named above are not evidence")
+
+
+def checked(url: str, where: TrajectoryFilter) -> CheckReport:
+    """Check a store with a progress bar."""
+    with Store.open(url, create=False) as opened, progress() as bars:
+        bar = bars.add_task("checking", total=opened.count(where))
+        return check_store(opened, where, on_progress=lambda _: bars.advance(bar))
 
 
 def verdict(report: CheckReport) -> str:

@@ -15,7 +15,6 @@ from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import AgentGymError
-from agentgym.sandbox import BackendName
 from agentgym.tasks import Task, load_task
 from agentgym.tasks.registry import RegisteredTask, Registry
 from agentgym.tasks.report import ValidationReport
@@ -117,7 +116,7 @@ def validate_tasks(
         raise AgentGymError(f"{len(invalid)} of {len(entries)} tasks are not valid: {', '.join(e.id for e in invalid)}")
 
 
-async def _validate(tasks: list[Task], registry: Registry, name: BackendName, *, repeats: int, jobs: int) -> None:
+async def _validate(tasks: list[Task], registry: Registry, name: str, *, repeats: int, jobs: int) -> None:
     if not tasks:
         return
     slots = asyncio.Semaphore(jobs)

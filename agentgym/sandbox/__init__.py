@@ -17,7 +17,7 @@ BackendName = Literal["auto", "docker", "local"]
 __all__ = ["BackendName", "open_backend"]
 
 
-async def open_backend(name: BackendName, *, owner: str | None = None) -> SandboxBackend:
+async def open_backend(name: BackendName | str, *, owner: str | None = None) -> SandboxBackend:
     """The backend of that name; "auto": docker if an engine answers, else local.
 
     owner: a name for people, kept in the labels of all that is made (the owning process is recorded anyway).

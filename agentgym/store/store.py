@@ -104,6 +104,8 @@ class Store:
 
     def summary(self, id_or_prefix: str) -> TrajectorySummary:
         """The columns of one trajectory by id or unique prefix. Raises NotFoundError."""
+        if "\0" in id_or_prefix:  # PostgreSQL takes none in a comparison
+            raise NotFoundError(f"no trajectory {id_or_prefix!r}")
         matches = rows.c.id == id_or_prefix
         if id_or_prefix:
             after = id_or_prefix[:-1] + chr(min(ord(id_or_prefix[-1]) + 1, 0x10FFFF))

@@ -70,7 +70,7 @@ async def _validate(
     """Why the task is rejected; "" where it is valid. Fills the report's measurements on the way."""
     clock = time.monotonic()
     on_stage("image")
-    image = await backend.ensure_image(task.image)
+    image = await _image(task, backend)
     report.environment_digest = image.digest
     report.times.build = round(time.monotonic() - clock, 3)
 
@@ -106,6 +106,14 @@ async def _validate(
     if bad:
         return f"without a solution {len(bad)} PASS_TO_PASS tests do not pass: {_some(bad)}"
     return _disagreement(task, solved, unsolved, report)
+
+
+async def _image(task: Task, backend: SandboxBackend) -> Image:
+    """Build it, twice if need be: a failed download is not the task's fault, a Dockerfile that fails again is."""
+    try:
+        return await backend.ensure_image(task.image)
+    except ImageError:
+        return await backend.ensure_image(task.image)
 
 
 def _disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report: ValidationReport) -> str:

@@ -54,8 +54,8 @@ async def _attempt(task: Task, patch: Patch, backend: SandboxBackend, image: Ima
             return await _grade_in(sandbox, task, patch, last=last)
         finally:
             await sandbox.close()
-    except SandboxError as error:
-        if not error.retry_safe:
+    except (SandboxError, TimeoutError) as error:
+        if isinstance(error, SandboxError) and not error.retry_safe:
             raise
         return Grade(reward=None, error=f"{type(error).__name__}: {error}")
 

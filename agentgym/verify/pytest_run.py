@@ -34,6 +34,7 @@ from agentgym.verify.workspace import File
 
 MAX_RUNS = 5
 TEST_SECONDS = 60.0
+CANARIES = 5
 ANSWER_BYTES = 96 * 1024 * 1024
 ALWAYS = ("-p", "no:cacheprovider", "--continue-on-collection-errors", "--maxfail=0")
 _PRELOAD = ("unittest", "unittest.mock", "unittest.case", "doctest", "difflib", "traceback", "logging", "threading")
@@ -72,7 +73,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         raise TaskError(f"task {task.id}: no FAIL_TO_PASS and no PASS_TO_PASS", hint="validate the task first")
     nonce, key = secrets.token_hex(16), secrets.token_bytes(32)
     home = f"/tmp/.verify-{nonce}"
-    for name in ("supervisor.py", "runner.py", "integrity.py"):
+    for name in ("supervisor.py", "runner.py", "integrity.py", "honesty.py"):
         script = resources.files("agentgym.verify.inside").joinpath(name).read_bytes()
         await sandbox.write_file(f"{home}/{name}", script, mode=0o644)
     python_path, command = await _resolve(sandbox, task)
@@ -95,7 +96,9 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
             "cwd_on_path": command.cwd_on_path,
             "local_names": _local_names(workspace, task.workdir, python_path),
             "preload": [*_PRELOAD, *_imported_by(workspace.hidden)],
-            "owned_files": [path for path in (*workspace.hidden, *workspace.pristine.nodes) if path.endswith("conftest.py")],
+            "owned_files": [
+                path for path in (*workspace.hidden, *workspace.pristine.nodes) if path.endswith("conftest.py")
+            ],
             "allow_gc": _mentions(workspace.hidden, b"gc.get_"),
         },
     }
@@ -146,10 +149,13 @@ def _tampering(run: Mapping[str, Any]) -> list[str]:
     ends = [event["id"] for event in run["events"] if event["event"] == "end"]
     if len(finish) > 1 or len(ends) != len(set(ends)):
         found.append("a test or the finish was reported twice")
-    for event in finish:
+    for event in run["events"][-1:]:
         found += event["tampering"]
+    for event in finish:
         if run["code"] != event["code"]:
             found.append(f"exit code {run['code']}, but the runner finished with {event['code']}")
+        if event["code"] == 0 and event["canaries"] != CANARIES:
+            found.append(f"{event['canaries']} of {CANARIES} canaries were run")
     if not finish and ends and run["running"] is None and run["killed"] is None:
         found.append(f"the test process left with exit code {run['code']} before the run was finished")
     return found

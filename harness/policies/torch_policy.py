@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from agentgym.config import Config
 from agentgym.models import DEFAULT_MODEL, ModelNotFound, resolve
 from agentgym.store.records import Int32Array, PolicyKind, Sampling
 from harness.policies.protocol import Generation, PolicyError
@@ -23,18 +24,22 @@ from harness.policies.ragged import RAGGED, unsupported_reason
 from harness.policies.torch_engine import TorchEngine
 
 
-class TorchPolicyConfig(BaseModel):
+class TorchPolicyConfig(Config):
     """How the in-process model runs."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    model: str = Field(DEFAULT_MODEL, description="shipped name, transformers directory or hub id")
-    device: str = Field("cpu", description="torch device")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="dtype of weights and KV cache")
-    context_length: int | None = Field(None, ge=1, description="tokens per sequence; the model's own limit if unset")
-    max_batch: int = Field(16, ge=1, description="episodes decoded in one forward pass; more wait their turn")
-    prefill_chunk: int = Field(512, ge=1, description="prompt tokens per forward pass")
-    kv_cache_mb: int = Field(4096, ge=0, description="memory for keys and values kept between an episode's turns")
+    model: str = Field(default=DEFAULT_MODEL, description="shipped name, transformers directory or hub id")
+    device: str = Field(default="cpu", description="torch device")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        default="float32", description="dtype of weights and KV cache"
+    )
+    context_length: int | None = Field(
+        default=None, ge=1, description="tokens per sequence; the model's own limit if unset"
+    )
+    max_batch: int = Field(default=16, ge=1, description="episodes decoded in one forward pass; more wait their turn")
+    prefill_chunk: int = Field(default=512, ge=1, description="prompt tokens per forward pass")
+    kv_cache_mb: int = Field(
+        default=4096, ge=0, description="memory for keys and values kept between an episode's turns"
+    )
 
 
 class TorchPolicy:
@@ -44,7 +49,7 @@ class TorchPolicy:
 
     def __init__(self, config: TorchPolicyConfig | None = None, *, version: int = 0, name: str = "torch") -> None:
         """Loads the weights (blocking). Raises ModelNotFound for a model it cannot run."""
-        self.config = config or TorchPolicyConfig()  # type: ignore[call-arg]
+        self.config = config or TorchPolicyConfig()
         self.name = name
         self.model = self.config.model
         path = resolve(self.config.model)

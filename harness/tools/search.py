@@ -71,7 +71,7 @@ async def _search(context: ToolContext, arguments: SearchArguments) -> Observati
     if status not in ("0", "1"):
         return Observation("Error: " + ("\n".join(lines).strip() or f"cannot search {arguments.path}"), exit_code=1)
     if not lines:
-        return Observation(f"No matches for {arguments.pattern!r} in {arguments.path}.", exit_code=1)
+        return Observation(f"No matches for {arguments.pattern!r} in {arguments.path}", exit_code=1)
     more = int(total) - len(lines) if arguments.show != "counts" else max(0, int(total) - arguments.max_results)
     if more:
         lines.append(f"[{more} more lines; narrow the search or raise max_results]")

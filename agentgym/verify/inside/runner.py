@@ -13,17 +13,17 @@ the heap, fool the canaries, keep every remembered function in place, and match 
 """
 
 import hashlib
-import hmac
 import json
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from integrity import Integrity  # noqa: E402
+import honesty
+from integrity import Integrity
 
 del sys.path[0]
 
-CANARIES = '''
+CANARIES = """
 import unittest
 import pytest
 
@@ -44,7 +44,7 @@ class Test{0}(unittest.TestCase):
 
     def test_true_{0}(self):
         self.assertTrue("{0}" == "{1}")
-'''
+"""
 
 
 def protect_memory():
@@ -57,22 +57,35 @@ def protect_memory():
 
 
 def make_reporter(key, descriptor, integrity):
-    """The only writer of signed lines; key and counter live in this closure."""
+    """The only writer of signed lines. Key and counter live in this closure; what signs is built in, so nothing on the way
+    from an event to its signature can be patched. Each line carries all findings so far, its own check included.
+    """
     os.set_inheritable(descriptor, False)
-    counter, owner = [0], os.getpid()
-    new, digest, dumps, write, getpid, check = hmac.new, hashlib.sha256, json.dumps, os.write, os.getpid, integrity.check_stack
+    counter, owner, findings = [0], os.getpid(), integrity.findings
+    sha, write, getpid, check, shown = hashlib.sha256, os.write, os.getpid, integrity.check_stack, repr
+    inner, outer = (
+        bytes(byte ^ 0x36 for byte in key.ljust(64, b"\0")),
+        bytes(byte ^ 0x5C for byte in key.ljust(64, b"\0")),
+    )
 
     def report(event, **fields):
         if getpid() != owner:
             return  # A fork of the tested code ran into a hook: it is not the run.
         check(event)
-        body = dumps(dict(fields, event=event)).encode("utf-8", "surrogatepass")
-        line = new(key, b"%d " % counter[0] + body, digest).hexdigest().encode() + b" " + body + b"\n"
+        fields["event"], fields["tampering"] = event, findings[:50]
+        body = shown(fields).encode("utf-8", "backslashreplace")
+        mac = sha(outer + sha(inner + b"%d " % counter[0] + body).digest()).hexdigest()
+        line = mac.encode() + b" " + body + b"\n"
         counter[0] += 1
         while line:
             line = line[write(descriptor, line) :]
 
     return report
+
+
+def plain(value, limit=2000):
+    """The end of `str(value)` as exactly a str: a subclass could print itself as anything."""
+    return str.join("", [str(value)])[-limit:]
 
 
 class Plugin:
@@ -90,7 +103,7 @@ class Plugin:
                 continue
             try:
                 __import__(name)
-            except Exception:  # noqa: S112 - not installed or not importable here: the test that needs it will say so.
+            except Exception:
                 continue
         self.config = early_config
         self.integrity.take_stock(main_code())
@@ -122,7 +135,7 @@ class Plugin:
     def pytest_runtest_logstart(self, nodeid, location):
         self.parts[nodeid] = []
         self.integrity.check_item(nodeid)
-        self.report("start", id=nodeid)
+        self.report("start", id=plain(nodeid))
 
     def pytest_runtest_logreport(self, report):
         self.parts.setdefault(report.nodeid, []).append(report)
@@ -131,20 +144,19 @@ class Plugin:
     def pytest_runtest_logfinish(self, nodeid, location):
         self.integrity.check_item(nodeid)
         reports = self.parts.pop(nodeid, [])
-        problem = next((str(r.longrepr)[-2000:] for r in reports if r.outcome == "failed"), "")
-        self.report("end", id=nodeid, verdict=verdict_of(reports, nodeid in self.marked_xfail), message=problem)
+        problem = next((plain(r.longrepr) for r in reports if r.outcome == "failed"), "")
+        self.report("end", id=plain(nodeid), verdict=verdict_of(reports, nodeid in self.marked_xfail), message=problem)
 
     def pytest_collectreport(self, report):
         if report.outcome == "failed":
-            self.report("collect_error", id=report.nodeid, message=str(report.longrepr)[-2000:])
+            self.report("collect_error", id=plain(report.nodeid), message=plain(report.longrepr))
 
     def finish(self, code):
-        findings = self.integrity.findings
         for result in (self.canary_results.get(key) for key in self.canaries):
-            if result != ["failed"]:
-                findings.append(f"a test that must fail ended as {result}")
+            if result != ["failed"] and result is not None:
+                self.integrity.findings.append(f"a test that must fail ended as {result}")
         self.integrity.check_code()
-        self.report("finish", code=code, canaries=len(self.canaries), tampering=findings[:50])
+        self.report("finish", code=code, canaries=len(self.canary_results))
 
 
 def plant_canaries(session):
@@ -245,6 +257,7 @@ def main():
     import pytest
 
     integrity.take_stock(main_code())
+    honesty.install(honesty.Honesty(integrity.known_classes, integrity.is_owned, integrity.findings))
     plugin = Plugin(orders, report, integrity)
     files = test_files(orders)
     options = installed_plugins() + orders["options"]

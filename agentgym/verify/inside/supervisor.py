@@ -4,12 +4,13 @@ Standard library only, one file, any Python >= 3.7: it is sent to images that ho
 -S` and an absolute path, so nothing in the workspace is imported. Its orders come on stdin and are never on disk, in
 argv or in the environment; its one answer is a signed JSON line on stdout, which the tested processes never get.
 
-Per run it makes a fresh key, hands it to the runner through a pipe, and reads back `seq mac json` lines. A test that
+Per run it makes a fresh key, hands it to the runner through a pipe, and reads back signed lines. A test that
 does not end within its limit is killed with everything it started, keeps the verdict "timeout", and the rest runs in
 a new process; so does a crash. Nothing the tested code does can therefore take more from the tests than the one that
 was running.
 """
 
+import ast
 import contextlib
 import hashlib
 import hmac
@@ -55,22 +56,31 @@ def descendants():
     return found
 
 
+def signal_all(pids, sig):
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, sig)
+
+
 def kill_tests():
-    """Kill all descendants until none is left; a fork bomb is frozen first, so that it cannot outrun the loop."""
+    """Kill all descendants. Everything is stopped before anything is killed: a fork bomb at its process limit cannot make
+    new processes while none dies, so the list becomes complete.
+    """
+    stopped = set()
     for _ in range(50):
-        below = descendants()
-        for sig in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in below:
-                try:
-                    os.kill(pid, sig)
-                except OSError:
-                    continue
+        new = set(descendants()) - stopped
+        if not new:
+            break
+        signal_all(new, signal.SIGSTOP)
+        stopped |= new
+    for _ in range(200):
+        signal_all(descendants(), signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 class Stream:
@@ -91,7 +101,7 @@ class Stream:
             good = hmac.new(self.key, b"%d " % self.sequence + body, hashlib.sha256).hexdigest().encode()
             if hmac.compare_digest(mac, good):
                 self.sequence += 1
-                yield json.loads(body.decode("utf-8", "surrogatepass"))
+                yield ast.literal_eval(body.decode())
             else:
                 self.forged += 1
 
@@ -114,13 +124,14 @@ def run_once(orders, ids, deadline):
         stderr=log,
         pass_fds=(orders_read, report_write),
         start_new_session=True,
+        preexec_fn=lambda: os.nice(19),  # Whatever the tests start, this process still gets its turn to end it.
     )
     os.close(orders_read)
     os.close(report_write)
     request = dict(orders["request"], key=key.hex(), ids=ids, python_path=python_path)
-    with os.fdopen(orders_write, "wb") as pipe:
-        with contextlib.suppress(BrokenPipeError):  # The interpreter did not start; its exit code and log say why.
-            pipe.write(json.dumps(request).encode())
+    # A broken pipe: the interpreter did not start; its exit code and log say why.
+    with contextlib.suppress(BrokenPipeError), os.fdopen(orders_write, "wb") as pipe:
+        pipe.write(json.dumps(request).encode())
 
     stream, events, running, killed = Stream(key), [], None, None
     limit = time.monotonic() + orders["collect_s"]

@@ -1,6 +1,7 @@
 """`search`, with ripgrep and without: the same answers."""
 
 import pytest
+import pytest_asyncio
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,7 +22,7 @@ def engine(request, workspace, monkeypatch):
     return request.param
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def tree(workspace):
     await workspace.put("src/a.py", b"def f(x):\n\treturn x + 1\n\n\ndef g():\n\treturn f(2)\n")
     await workspace.put("src/deep/b.txt", "Return of the f(x)\nstra\u00dfe\n".encode())
@@ -51,7 +52,7 @@ async def test_literal_and_case(tree, engine):
 
 async def test_files_counts_globs_and_paths(tree, engine):
     assert (await tree.call("search", pattern="f", show="files")).text == "src/a.py\nsrc/deep/b.txt"
-    assert (await tree.call("search", pattern="f", show="counts")).text == "src/a.py:4\nsrc/deep/b.txt:1"
+    assert (await tree.call("search", pattern="f", show="counts")).text == "src/a.py:3\nsrc/deep/b.txt:1"
     assert (await tree.call("search", pattern="f", show="files", glob="*.{txt,md}")).text == "src/deep/b.txt"
     assert (await tree.call("search", pattern="f", show="files", glob="deep/*")).text == "src/deep/b.txt"
     assert (await tree.call("search", pattern="f", show="files", path="src/deep/")).text == "src/deep/b.txt"
@@ -79,7 +80,7 @@ async def test_a_cap_says_how_much_more(tree, engine):
 async def test_long_lines_are_cut(tree, engine):
     await tree.put("min.js", b"x" * 50_000 + b"needle" + b"y" * 50_000)
 
-    seen = await tree.call("search", pattern="needle|x")
+    seen = await tree.call("search", pattern="needle|xx")
 
     assert len(seen.text) < 1000
     assert seen.text.endswith("[...]")

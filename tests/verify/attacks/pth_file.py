@@ -3,7 +3,9 @@
 SCRIPT = r"""
 line='import os, sys; "pytest" in " ".join(sys.orig_argv) and os._exit(0)'
 echo "$line" > zz.pth && echo "$line" > stopwatch/zz.pth
-for folder in $(python3 -c 'import site; print(*site.getsitepackages())'); do mkdir -p "$folder" && echo "$line" > "$folder/zz.pth"; done
+for folder in $(python3 -c 'import site; print(*site.getsitepackages())'); do
+    mkdir -p "$folder" && echo "$line" > "$folder/zz.pth"
+done
 """
 
 

@@ -1,0 +1,200 @@
+"""The rollout engine: hundreds of episodes in one asyncio process, each stored the moment it ends.
+
+`concurrency` workers take jobs in order; sandboxes, policy and grader put their own pressure back on them by being
+slow. A run can be started again under the same id: jobs whose trajectory is in the store are skipped. An episode that
+the environment spoilt is run again in a fresh sandbox; what is left after the last attempt is stored as what it is,
+without a reward. A task whose image does not build fails its jobs and no others: no episode happened, so nothing is
+stored.
+
+Cancelling the run cancels every episode, waits until each has closed its sandbox, and stores no unfinished trajectory.
+A store that refuses to write ends the run the same way, since going on would produce evidence nobody keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from agentgym.sandbox.protocol import Image, SandboxBackend, SandboxError
+from agentgym.store import Store, Trajectory, TrajectoryFilter
+from agentgym.store.records import Termination
+from harness.episode import run_episode
+from harness.jobs import Job
+
+T = TypeVar("T")
+
+
+class EventKind(StrEnum):
+    SKIPPED = "skipped"
+    """The store already had the trajectory."""
+    STARTED = "started"
+    PHASE = "phase"
+    """The episode entered `phase`: start, inference, tool or grade."""
+    RETRYING = "retrying"
+    """The environment failed; the job starts again in a fresh sandbox."""
+    STORED = "stored"
+    FAILED = "failed"
+    """There is no episode to store (the image does not build)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutEvent:
+    """What a progress display needs to know. trajectory: for STORED. error: for RETRYING and FAILED."""
+
+    kind: EventKind
+    job: Job
+    phase: str = ""
+    trajectory: Trajectory | None = None
+    error: str = ""
+
+
+OnEvent = Callable[[RolloutEvent], None]
+
+
+@dataclass(slots=True)
+class RolloutReport:
+    """What a run left. ids: trajectory per job, in the jobs' order, None where there is none. seconds: wall time.
+
+    failed: why, per job index without a trajectory. skipped: jobs the store had before. phases: seconds per phase,
+    summed over the episodes of this call.
+    """
+
+    ids: list[str | None]
+    failed: dict[int, str] = field(default_factory=dict)
+    skipped: int = 0
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def trajectory_ids(self) -> list[str]:
+        return [id_ for id_ in self.ids if id_ is not None]
+
+
+async def run_rollouts(
+    jobs: Sequence[Job],
+    *,
+    run_id: str,
+    store: Store,
+    backend: SandboxBackend,
+    concurrency: int = 8,
+    environment_retries: int = 2,
+    retry_failed: bool = False,
+    on_event: OnEvent | None = None,
+) -> RolloutReport:
+    """Run all jobs that the store lacks under `run_id`.
+
+    environment_retries: fresh attempts after an environment failure. retry_failed: also run again what an earlier call
+    stored as a failure (environment, policy, cancelled). Raises StoreError and RenderError; whatever it raises, all
+    sandboxes are closed.
+    """
+    run = _Run(run_id, store, backend, environment_retries, retry_failed, on_event or (lambda event: None))
+    return await run.all(jobs, concurrency)
+
+
+@dataclass(slots=True)
+class _Run:
+    run_id: str
+    store: Store
+    backend: SandboxBackend
+    environment_retries: int
+    retry_failed: bool
+    on_event: OnEvent
+    started: float = field(default_factory=time.monotonic)
+    images: dict[str, asyncio.Task[Image]] = field(default_factory=dict)
+    known: dict[str, Termination] = field(default_factory=dict)
+
+    async def all(self, jobs: Sequence[Job], concurrency: int) -> RolloutReport:
+        report = RolloutReport(ids=[None] * len(jobs))
+        await asyncio.to_thread(self._read_store, jobs)
+        waiting = iter(enumerate(jobs))
+        workers = [asyncio.create_task(self._worker(waiting, report)) for _ in range(min(concurrency, len(jobs)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            pending = [*workers, *self.images.values()]
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+            report.seconds = time.monotonic() - self.started
+        return report
+
+    def _read_store(self, jobs: Sequence[Job]) -> None:
+        for profile in {job.profile.digest: job.profile for job in jobs}.values():
+            self.store.put_document(profile.digest, "harness", profile.document())
+        found = self.store.query(TrajectoryFilter(run_id=self.run_id))
+        self.known = {summary.id: summary.termination for summary in found}
+
+    async def _worker(self, waiting: Iterator[tuple[int, Job]], report: RolloutReport) -> None:
+        for index, job in waiting:
+            attempt = 0
+            while (id_ := job.trajectory_id(self.run_id, attempt)) in self.known:
+                if not (self.retry_failed and self.known[id_].is_failure):
+                    break
+                attempt += 1
+            if id_ in self.known:
+                report.ids[index] = id_
+                report.skipped += 1
+                self.on_event(RolloutEvent(EventKind.SKIPPED, job))
+                continue
+            try:
+                trajectory = await self._episode(job, id_)
+            except SandboxError as error:
+                report.failed[index] = str(error)
+                self.on_event(RolloutEvent(EventKind.FAILED, job, error=str(error)))
+                continue
+            await _to_the_end(asyncio.to_thread(self.store.add, trajectory))
+            report.ids[index] = id_
+            for phase, seconds in trajectory.timings.items():
+                report.phases[phase] = report.phases.get(phase, 0.0) + seconds
+            self.on_event(RolloutEvent(EventKind.STORED, job, trajectory=trajectory))
+
+    async def _episode(self, job: Job, id_: str) -> Trajectory:
+        """Run a job until the environment holds or the attempts are spent; raises SandboxError without an image."""
+        queued = time.monotonic() - self.started
+        self.on_event(RolloutEvent(EventKind.STARTED, job))
+        image = await self._image(job)
+        failures: list[str] = []
+        while True:
+            trajectory = await run_episode(
+                job.task,
+                policy=job.policy,
+                renderer=job.renderer,
+                profile=job.profile,
+                backend=self.backend,
+                image=image,
+                seed=job.seed,
+                run_id=self.run_id,
+                group_id=job.group_id,
+                on_phase=lambda phase: self.on_event(RolloutEvent(EventKind.PHASE, job, phase)),
+            )
+            spoilt = trajectory.termination is Termination.ENVIRONMENT_FAILURE
+            if not spoilt or len(failures) >= self.environment_retries:
+                break
+            failures.append(trajectory.error or "")
+            self.on_event(RolloutEvent(EventKind.RETRYING, job, error=failures[-1]))
+        metadata = {**trajectory.metadata, "repeat": job.repeat}
+        if failures:
+            metadata["earlier_failures"] = failures
+        timings = {"queue": queued, **trajectory.timings}
+        return replace(trajectory, id=id_, metadata=metadata, timings=timings)
+
+    async def _image(self, job: Job) -> Image:
+        """The task's image, made once for all its jobs; one job's cancellation does not cancel it for the others."""
+        spec = job.task.image
+        if spec.digest not in self.images:
+            self.images[spec.digest] = asyncio.create_task(self.backend.ensure_image(spec))
+        return await asyncio.shield(self.images[spec.digest])
+
+
+async def _to_the_end(work: Awaitable[T]) -> T:
+    """Await `work` whole, also when cancelled meanwhile: a thread that writes cannot be taken back."""
+    future = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
