@@ -178,6 +178,7 @@ class LocalBackend:
         for name in ("upper", "work"):
             (directory / name).mkdir(parents=True)
         give_to_sandbox(directory / "upper")
+        record.save(directory / "image.json")  # says which layers are in use
         group = cgroups.create(id_, limits)
         self._write_lease(
             directory, "sandbox", limits.lifetime_s, {"cgroups": [str(d) for d in group.directories] if group else []}

@@ -91,7 +91,16 @@ def as_nobody(public: Path) -> list[str]:
         lines.append(f"[ -d {place} ] || {{ mkdir -p {place}; mount --bind {index} {place}; }}")
     lines.append(f"mkdir -m 700 home; chown {NOBODY}:{NOBODY} home; export HOME=$PWD/home; cd /")
     drop = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --inh-caps=-all --"
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", "\n".join([*lines, f'exec {drop} "$@"']), "sh"]
+    return [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        "\n".join([*lines, f'exec {drop} "$@"']),
+        "sh",
+    ]
 
 
 def test_an_ordinary_user_builds_and_runs_sandboxes(as_nobody: list[str], public: Path):
@@ -99,7 +108,12 @@ def test_an_ordinary_user_builds_and_runs_sandboxes(as_nobody: list[str], public
     if not as_nobody:
         environment["HOME"] = str(public)
     ended = subprocess.run(
-        [*as_nobody, sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, timeout=240, check=False
+        [*as_nobody, sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=240,
+        check=False,
     )
     if ended.returncode != 0 and "BackendUnavailable" in ended.stderr:
         pytest.skip(f"no local backend for an ordinary user here: {ended.stderr.strip().splitlines()[-1]}")
