@@ -1,15 +1,16 @@
 """Where actions happen: one async protocol, its backends, images, and the reaper.
 
-    backend = await open_backend("auto")
-    sandbox = await backend.start(await backend.ensure_image(spec))
-    result = await sandbox.exec("pytest -q", timeout=120)
-    await backend.close()
+backend = await open_backend("auto")
+sandbox = await backend.start(await backend.ensure_image(spec))
+result = await sandbox.exec("pytest -q", timeout=120)
+await backend.close()
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
+from agentgym.errors import InputError
 from agentgym.sandbox.protocol import BackendUnavailable, SandboxBackend
 
 BackendName = Literal["auto", "docker", "local"]
@@ -21,8 +22,10 @@ async def open_backend(name: BackendName | str, *, owner: str | None = None) -> 
     """The backend of that name; "auto": docker if an engine answers, else local.
 
     owner: a name for people, kept in the labels of all that is made (the owning process is recorded anyway).
-    Raises BackendUnavailable, with what to do, where this machine has no such engine.
+    Raises InputError for any other name and BackendUnavailable, with what to do, where this machine has no such engine.
     """
+    if name not in get_args(BackendName):
+        raise InputError(f"there is no sandbox backend {name!r}: {', '.join(get_args(BackendName))}")
     # Imported late: each backend brings libraries that a machine without its engine need not have.
     if name in ("auto", "docker"):
         from agentgym.sandbox.docker import DockerBackend

@@ -149,7 +149,9 @@ class Channel:
             oom = outcome.oom_kills > self._oom_kills
             self._oom_kills = max(self._oom_kills, outcome.oom_kills)
             if outcome.state is not None and not timed_out:
-                self._state_cwd, _, self._state_exports = outcome.state.decode("utf-8", "surrogateescape").partition("\n")
+                self._state_cwd, _, self._state_exports = outcome.state.decode("utf-8", "surrogateescape").partition(
+                    "\n"
+                )
             output, omitted = outcome.output.finish()
             lost = outcome.status is None
             if lost and not timed_out:

@@ -211,7 +211,9 @@ class DockerBackend:
 
     async def reap(self, *, everything: bool = False) -> int:
         client = await self._image_client()
-        return await reaper.reap(self._engine, everything=everything) + await asyncio.to_thread(images.reap_builds, client)
+        return await reaper.reap(self._engine, everything=everything) + await asyncio.to_thread(
+            images.reap_builds, client
+        )
 
     async def _image_client(self) -> APIClient:
         if self._images is None:

@@ -69,9 +69,7 @@ class Engine:
                 hint="start it (`service docker start`), or join the `docker` group if permission was denied",
             ) from error
 
-    async def json(
-        self, method: str, path: str, body: Any = None, params: Mapping[str, Any] | None = None
-    ) -> Any:
+    async def json(self, method: str, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         response = await self._send(method, path, json=body, params=params)
         return response.json() if response.content else None
 

@@ -10,12 +10,35 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from agentgym.store.engine import reading, writing
+from agentgym.store.engine import connect, reading, store_url, writing
 from agentgym.store.errors import StoreError
 from agentgym.store.schema import SCHEMA_VERSION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_KEY = 0x6167656E74  # "agent"
+
+
+def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
+    """An engine for the store at an SQLite path or SQLAlchemy URL, its tables created or upgraded.
+
+    Raises StoreError where it cannot be opened, was written by a newer agentgym, or is missing and `create` is False.
+    """
+    target = store_url(url)
+    if target.get_backend_name() == "sqlite":
+        path = Path(str(target.database))
+        if not create and not path.exists():
+            raise StoreError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the directory of the store {path}: {error}") from error
+    engine = connect(target)
+    try:
+        migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
 
 
 def current_revision(engine: sa.Engine) -> str | None:

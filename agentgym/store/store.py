@@ -25,10 +25,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from agentgym.store.codec import decode_layout
-from agentgym.store.engine import connect, reading, store_url, writing
+from agentgym.store.engine import reading, writing
 from agentgym.store.errors import NotFoundError, StoreError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
-from agentgym.store.migrate import migrate
+from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory
 from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
 from agentgym.store.schema import document as documents
@@ -53,22 +53,7 @@ class Store:
         Raises StoreError where it cannot be opened, was written by a newer agentgym, or is missing and `create` is
         False.
         """
-        target = store_url(url)
-        if target.get_backend_name() == "sqlite":
-            path = Path(str(target.database))
-            if not create and not path.exists():
-                raise StoreError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreError(f"cannot make the directory of the store {path}: {error}") from error
-        engine = connect(target)
-        try:
-            migrate(engine)
-        except BaseException:
-            engine.dispose()
-            raise
-        return cls(engine)
+        return cls(open_engine(url, create))
 
     def close(self) -> None:
         self.engine.dispose()

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from agentgym.store.engine import connect, reading, store_url, writing
-from agentgym.store.migrate import migrate
+from agentgym.store.engine import reading, writing
+from agentgym.store.migrate import open_engine
 from agentgym.store.schema import task as task_table
 from agentgym.store.schema import task_validation
 from agentgym.tasks.loader import load_task
@@ -59,8 +59,7 @@ class Registry:
     """Open with a store URL or path; safe to use from several processes."""
 
     def __init__(self, store_url_or_path: str | Path) -> None:
-        self._engine = connect(store_url(store_url_or_path))
-        migrate(self._engine)
+        self._engine = open_engine(store_url_or_path)
 
     def close(self) -> None:
         self._engine.dispose()
