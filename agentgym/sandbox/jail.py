@@ -41,7 +41,8 @@ _INIT = "/run/agentgym/init.py"
 class Jail:
     """What to put together. lower: read-only trees, topmost first; upper: takes the writes; work: overlay's scratch space.
 
-    writable: the directories that can be written, None: all but `/usr`. network: share the host's network. uid: how the programs see themselves. rlimits: name -> value.
+    writable: the directories that can be written, None: all but `/usr`. network: share the host's network.
+    uid: how the programs see themselves. rlimits: name -> value.
     cgroup_procs: files to write our PID to. binds: further host directories everybody may read, source -> target.
     files: copies of host files, read-only, target -> source (a file, or a directory of files).
     """
