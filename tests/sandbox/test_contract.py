@@ -56,7 +56,9 @@ async def test_bash_syntax_works(sandbox: Sandbox):
 
 
 async def test_stateful_calls_carry_directory_and_exports(sandbox: Sandbox):
-    await sandbox.exec("mkdir -p '/tmp/o d' && cd '/tmp/o d'; export A=\"it's\" B='two\nlines' C='ünï'; D=no; exit 3", stateful=True)
+    await sandbox.exec(
+        "mkdir -p '/tmp/o d' && cd '/tmp/o d'; export A=\"it's\" B='two\nlines' C='ünï'; D=no; exit 3", stateful=True
+    )
     result = await sandbox.exec('pwd; echo "$A|$B|$C|$D"', stateful=True)
     assert result.text == "/tmp/o d\nit's|two\nlines|ünï|\n"
 
@@ -101,7 +103,8 @@ async def test_concurrent_stateful_calls_are_serialised(sandbox: Sandbox):
 
 async def test_100_mb_of_output_keep_head_and_tail_and_do_not_block_the_producer(sandbox: Sandbox):
     result = await sandbox.exec(
-        "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last; echo done > /tmp/done", output_limit=1000
+        "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last; echo done > /tmp/done",
+        output_limit=1000,
     )
     assert result.exit_code == 0
     assert len(result.output) == 1000
@@ -127,7 +130,16 @@ async def test_the_cap_is_exact(sandbox: Sandbox, limit: int):
 
 @pytest.mark.parametrize(
     "data",
-    [b"no newline", b"", b"\0", b"\0\0\xff\xfe\x80", bytes(range(256)), b"\x1b[31mred\x1b[0m\r50%\r100%\n", b"\xc3", b"\n" * 5],
+    [
+        b"no newline",
+        b"",
+        b"\0",
+        b"\0\0\xff\xfe\x80",
+        bytes(range(256)),
+        b"\x1b[31mred\x1b[0m\r50%\r100%\n",
+        b"\xc3",
+        b"\n" * 5,
+    ],
 )
 async def test_any_bytes_come_out_as_they_are(sandbox: Sandbox, data: bytes):
     escaped = "".join(f"\\{byte:03o}" for byte in data)
@@ -171,7 +183,9 @@ async def test_a_command_no_shell_can_be_given_is_a_result(sandbox: Sandbox):
 # -- background ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["sleep 1000 &", "setsid sleep 1000 &", "nohup sleep 1000 & disown", "(sleep 1000; echo x) &"])
+@pytest.mark.parametrize(
+    "command", ["sleep 1000 &", "setsid sleep 1000 &", "nohup sleep 1000 & disown", "(sleep 1000; echo x) &"]
+)
 async def test_a_background_child_that_holds_stdout_does_not_hang_the_call(sandbox: Sandbox, command: str):
     began = time.monotonic()
     result = await sandbox.exec(f"echo a; {command} echo b" if command.endswith("&") else f"echo a; {command}; echo b")

@@ -53,7 +53,9 @@ async def test_a_missing_image_is_a_start_error(docker: DockerBackend):
         await docker.start(missing)
 
 
-async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(docker: DockerBackend, image: Image, engine: Engine):
+async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(
+    docker: DockerBackend, image: Image, engine: Engine
+):
     before = await engine.json("GET", "/containers/json", params={"all": "true"})
     with pytest.raises(StartError):
         await docker.start(image, Limits(memory_mb=1))
@@ -61,7 +63,9 @@ async def test_an_impossible_limit_is_a_start_error_and_leaves_no_container(dock
     assert {c["Id"] for c in after if c["Image"] == image.ref} <= {c["Id"] for c in before}
 
 
-async def test_a_removed_container_is_gone_also_for_a_call_on_its_way(docker: DockerBackend, image: Image, engine: Engine):
+async def test_a_removed_container_is_gone_also_for_a_call_on_its_way(
+    docker: DockerBackend, image: Image, engine: Engine
+):
     sandbox = await docker.start(image, Limits(memory_mb=128))
     call = asyncio.create_task(sandbox.exec("sleep 100"))
     await asyncio.sleep(0.3)
@@ -105,6 +109,8 @@ async def test_close_removes_the_container(docker: DockerBackend, image: Image, 
 async def test_a_plain_posix_shell_is_enough(docker: DockerBackend, start, sandbox: Sandbox):
     """Given an image without bash, setsid and python, then commands, state and timeouts work all the same."""
     await sandbox.exec("true")
-    root = await docker.start(Image(ImageSpec("root", "", workdir="/"), sandbox.image.ref, "", "docker"), Limits(memory_mb=128))
+    root = await docker.start(
+        Image(ImageSpec("root", "", workdir="/"), sandbox.image.ref, "", "docker"), Limits(memory_mb=128)
+    )
     assert (await root.exec("pwd")).output == b"/\n"
     await root.close()

@@ -16,10 +16,23 @@ from agentgym.sandbox.protocol import FileError, Sandbox, SandboxBackend
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ODD_NAMES = ["plain", "with space", "quote'\"", "new\nline", "ünïcode", "-dash", "$(touch pwned)", "back\\slash", "*", ".hidden"]
+ODD_NAMES = [
+    "plain",
+    "with space",
+    "quote'\"",
+    "new\nline",
+    "ünïcode",
+    "-dash",
+    "$(touch pwned)",
+    "back\\slash",
+    "*",
+    ".hidden",
+]
 
 
-@pytest.mark.parametrize("data", [b"", b"text\n", bytes(range(256)) * 20, os.urandom(3_000_000)], ids=["empty", "text", "bytes", "3MB"])
+@pytest.mark.parametrize(
+    "data", [b"", b"text\n", bytes(range(256)) * 20, os.urandom(3_000_000)], ids=["empty", "text", "bytes", "3MB"]
+)
 async def test_a_file_comes_back_as_written(sandbox: Sandbox, data: bytes):
     await sandbox.write_file("/tmp/new/parent/file", data)
     assert await sandbox.read_file("/tmp/new/parent/file") == data
@@ -107,7 +120,9 @@ def listing(root: Path) -> dict[str, tuple[int, bytes | str]]:
 async def test_a_tree_goes_in_and_comes_back_the_same(sandbox: Sandbox, tmp_path: Path):
     make_tree(tmp_path / "in")
     await sandbox.upload(tmp_path / "in", "/testbed/tree/deep")
-    checks = await sandbox.exec("cd tree/deep && ./run.sh && stat -c %u . run.sh && readlink outside && touch empty/mine")
+    checks = await sandbox.exec(
+        "cd tree/deep && ./run.sh && stat -c %u . run.sh && readlink outside && touch empty/mine"
+    )
     assert checks.text == "ran\n1000\n1000\n/etc/hostname\n"
     await sandbox.exec("rm tree/deep/empty/mine")
     await sandbox.download("/testbed/tree/deep", tmp_path / "out")
@@ -135,7 +150,9 @@ async def test_single_files_go_both_ways(sandbox: Sandbox, tmp_path: Path):
 
 
 async def test_a_link_inside_cannot_make_a_download_write_elsewhere(sandbox: Sandbox, tmp_path: Path):
-    await sandbox.exec("mkdir -p /tmp/evil; ln -s " + str(tmp_path / "victim") + " /tmp/evil/a; ln -s /etc /tmp/evil/etc")
+    await sandbox.exec(
+        "mkdir -p /tmp/evil; ln -s " + str(tmp_path / "victim") + " /tmp/evil/a; ln -s /etc /tmp/evil/etc"
+    )
     await sandbox.download("/tmp/evil", tmp_path / "out")
     assert os.readlink(tmp_path / "out" / "etc") == "/etc"
     await sandbox.exec("rm /tmp/evil/a; mkdir /tmp/evil/a; echo x > /tmp/evil/a/f")
@@ -181,7 +198,9 @@ async def test_a_snapshot_holds_the_files_and_the_original_goes_on(backend: Sand
     seconds = time.monotonic() - began
     await sandbox.exec("echo later > state; git checkout -q hello.txt")
     copies = [await start(image=frozen), await start(image=frozen)]
-    assert [(await copy.exec("cat state; test -e hello.txt; echo $?; id -u")).text for copy in copies] == ["at-snapshot\n1\n1000\n"] * 2
+    assert [(await copy.exec("cat state; test -e hello.txt; echo $?; id -u")).text for copy in copies] == [
+        "at-snapshot\n1\n1000\n"
+    ] * 2
     await copies[0].exec("echo mine > state")
     assert (await copies[1].exec("cat state")).text == "at-snapshot\n"
     assert (await sandbox.exec("cat state")).text == "later\n"
