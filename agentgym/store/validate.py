@@ -34,9 +34,9 @@ _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
 
-def faults(trajectory: Trajectory) -> list[str]:
-    """Every way in which a trajectory breaks the data contract."""
-    return _inspect(trajectory)[1]
+def faults(trajectory: Trajectory, layout: TokenLayout | None = None) -> list[str]:
+    """Every way in which a trajectory breaks the data contract. `layout`: that of its calls, if at hand."""
+    return _inspect(trajectory, layout)[1]
 
 
 def sound_layout(trajectory: Trajectory) -> TokenLayout:
@@ -47,12 +47,12 @@ def sound_layout(trajectory: Trajectory) -> TokenLayout:
     return layout
 
 
-def _inspect(trajectory: Trajectory) -> tuple[TokenLayout | None, list[str]]:
+def _inspect(trajectory: Trajectory, layout: TokenLayout | None = None) -> tuple[TokenLayout | None, list[str]]:
     found = [*_record_faults(trajectory), *_step_faults(trajectory)]
     broken = [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _array_faults(call)]
     if broken:
         return None, [*found, *broken]
-    layout = layout_of(trajectory.calls)
+    layout = layout or layout_of(trajectory.calls)
     found += [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _sampling_faults(call)]
     return layout, [*found, *_layout_faults(trajectory, layout)]
 
