@@ -12,7 +12,7 @@ from typing import Any
 
 from renderers import Message, ToolSpec, create_renderer
 from renderers.base import MODEL_RENDERER_MAP
-from renderers.configs import BaseRendererConfig, config_from_name
+from renderers.configs import config_from_name
 
 from agentgym.errors import InputError
 from harness.render.chatml import ChatMLRenderer
@@ -98,7 +98,7 @@ def _by_template(tokenizer: GuardedTokenizer) -> str | None:
     return None
 
 
-def _config(name: str) -> BaseRendererConfig | None:
+def _config(name: str) -> Any:  # a member of the package's config union, which has no common public base
     """Thinking is kept in the context wherever the renderer can: dropping it would rewrite what the policy saw."""
     config = config_from_name(name)
     try:
