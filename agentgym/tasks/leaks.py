@@ -6,7 +6,7 @@
     tests   text of the hidden tests, or byte code compiled from them, anywhere on disk
 
 Text is searched by *probes*: lines of the answer that the workdir does not hold already. One line may occur elsewhere
-by chance, so a file is a leak when it holds several probes, or all of them where there are few.
+by chance, so a file is a leak when it holds two probes or more with a good deal of text, or all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentgym.tasks.model import Task
 
 MIN_PROBE_LENGTH = 24
 MAX_PROBES = 500
-SUSPICIOUS_PROBES = 3
+SUSPICIOUS_BYTES = 120
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
 _GIT_CHECK = r"""
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no repository"; exit 0; }
@@ -84,11 +84,10 @@ async def _search(sandbox: Sandbox, probes: list[bytes]) -> list[str]:
     for line in result.output.splitlines():
         path, _, probe = line.partition(b":")
         hits[path.decode(errors="replace")].add(probe)
-    enough = min(SUSPICIOUS_PROBES, len(probes))
     return [
         f"{path} holds {len(lines)} of {len(probes)} lines"
         for path, lines in sorted(hits.items())
-        if len(lines) >= enough
+        if len(lines) == len(probes) or (len(lines) > 1 and sum(map(len, lines)) >= SUSPICIOUS_BYTES)
     ]
 
 
