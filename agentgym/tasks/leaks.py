@@ -56,8 +56,8 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
     text = _probes((line for path in fresh for line in _lines(path.read_bytes())), known)
     leaks += [f"gold: {found}" for found in await _search(sandbox, gold)]
     leaks += [f"tests: {found}" for found in await _search(sandbox, text)]
-    names = {path.stem for path in fresh if not (tree / path.relative_to(hidden)).exists() and path.suffix == ".py"}
-    leaks += [f"tests: {found}" for found in await _byte_code(sandbox, names)]
+    new = [path.relative_to(hidden).as_posix() for path in fresh if not (tree / path.relative_to(hidden)).exists()]
+    leaks += [f"tests: byte code {found}" for found in await _byte_code(sandbox, new)]
     return leaks
 
 
@@ -91,12 +91,19 @@ async def _search(sandbox: Sandbox, probes: list[bytes]) -> list[str]:
     ]
 
 
-async def _byte_code(sandbox: Sandbox, names: set[str]) -> list[str]:
-    if not names:
+async def _byte_code(sandbox: Sandbox, files: list[str]) -> list[str]:
+    """Byte code that was compiled from one of the files: it names the file it came from."""
+    modules = [file for file in files if re.search(r"(^|/)(test_[^/]+|[^/]+_test)\.py$", file)]
+    if not modules:
         return []
-    tests = " -o ".join(f"-name {shlex.quote(name)}.cpython-*.pyc" for name in sorted(names))
-    result = await sandbox.exec(f"find / -xdev \\( {tests} \\) 2>/dev/null | head -n 20", timeout=120.0)
-    return [f"byte code {line}" for line in result.text.splitlines()]
+    command = (
+        "find / -xdev -name '*.pyc' -print0 2>/dev/null | LC_ALL=C xargs -0r grep -laF -f /tmp/modules | head -n 20"
+    )
+    patterns = "\n".join(f"/{module}" for module in modules) + "\n"
+    result = await sandbox.exec(
+        f"cat > /tmp/modules; {command}; rm /tmp/modules", timeout=120.0, stdin=patterns.encode()
+    )
+    return result.text.splitlines()
 
 
 async def _other_releases(sandbox: Sandbox, package: str, old: str, workdir: str) -> list[str]:
