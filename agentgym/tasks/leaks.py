@@ -6,7 +6,7 @@
     tests   text of the hidden tests, or byte code compiled from them, anywhere on disk
 
 Text is searched by *probes*: lines of the answer that the workdir does not hold already. One line may occur elsewhere
-by chance, so a file is a leak when it holds several probes, or all of them where there are few.
+by chance, so a file is a leak when it holds two probes or more with a good deal of text, or all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentgym.tasks.model import Task
 
 MIN_PROBE_LENGTH = 24
 MAX_PROBES = 500
-SUSPICIOUS_PROBES = 3
+SUSPICIOUS_BYTES = 120
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
 _GIT_CHECK = r"""
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no repository"; exit 0; }
@@ -56,8 +56,8 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
     text = _probes((line for path in fresh for line in _lines(path.read_bytes())), known)
     leaks += [f"gold: {found}" for found in await _search(sandbox, gold)]
     leaks += [f"tests: {found}" for found in await _search(sandbox, text)]
-    names = {path.stem for path in fresh if not (tree / path.relative_to(hidden)).exists() and path.suffix == ".py"}
-    leaks += [f"tests: {found}" for found in await _byte_code(sandbox, names)]
+    new = [path.relative_to(hidden).as_posix() for path in fresh if not (tree / path.relative_to(hidden)).exists()]
+    leaks += [f"tests: byte code {found}" for found in await _byte_code(sandbox, new)]
     return leaks
 
 
@@ -84,20 +84,26 @@ async def _search(sandbox: Sandbox, probes: list[bytes]) -> list[str]:
     for line in result.output.splitlines():
         path, _, probe = line.partition(b":")
         hits[path.decode(errors="replace")].add(probe)
-    enough = min(SUSPICIOUS_PROBES, len(probes))
     return [
         f"{path} holds {len(lines)} of {len(probes)} lines"
         for path, lines in sorted(hits.items())
-        if len(lines) >= enough
+        if len(lines) == len(probes) or (len(lines) > 1 and sum(map(len, lines)) >= SUSPICIOUS_BYTES)
     ]
 
 
-async def _byte_code(sandbox: Sandbox, names: set[str]) -> list[str]:
-    if not names:
+async def _byte_code(sandbox: Sandbox, files: list[str]) -> list[str]:
+    """Byte code that was compiled from one of the files: it names the file it came from."""
+    modules = [file for file in files if re.search(r"(^|/)(test_[^/]+|[^/]+_test)\.py$", file)]
+    if not modules:
         return []
-    tests = " -o ".join(f"-name {shlex.quote(name)}.cpython-*.pyc" for name in sorted(names))
-    result = await sandbox.exec(f"find / -xdev \\( {tests} \\) 2>/dev/null | head -n 20", timeout=120.0)
-    return [f"byte code {line}" for line in result.text.splitlines()]
+    command = (
+        "find / -xdev -name '*.pyc' -print0 2>/dev/null | LC_ALL=C xargs -0r grep -laF -f /tmp/modules | head -n 20"
+    )
+    patterns = "\n".join(f"/{module}" for module in modules) + "\n"
+    result = await sandbox.exec(
+        f"cat > /tmp/modules; {command}; rm /tmp/modules", timeout=120.0, stdin=patterns.encode()
+    )
+    return result.text.splitlines()
 
 
 async def _other_releases(sandbox: Sandbox, package: str, old: str, workdir: str) -> list[str]:
