@@ -127,17 +127,9 @@ def test_several_updates_per_batch_move_on_from_the_proximal_policy(make_policy,
     assert metrics["version"] == 1
 
 
-@pytest.mark.parametrize("where", ["loss", "reward"])
-def test_a_reference_kl_pulls_back_to_the_reference(make_policy, policy, sample, policy_dir, where: str) -> None:
+def test_a_reference_kl_in_the_loss_pulls_back_to_the_reference(make_policy, policy, sample, policy_dir) -> None:
     """Given rewards without a signal, when only the KL acts, then a policy that left its reference returns to it."""
-    learner = learner_of(
-        make_policy,
-        credit="reinforce++" if where == "reward" else "reinforce",
-        objective="reinforce",
-        reference=policy_dir,
-        reference_kl=1.0,
-        reference_kl_in=where,
-    )
+    learner = learner_of(make_policy, credit="reinforce", reference=policy_dir, reference_kl=1.0)
     with torch.no_grad():
         for parameter in learner.policy.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
@@ -150,3 +142,16 @@ def test_a_reference_kl_pulls_back_to_the_reference(make_policy, policy, sample,
         batch = Batch.of([item for item in evidence if isinstance(item, Evidence)], micro_batch_tokens=1000)
         found.append(learner.step(batch)["reference_kl"])
     assert found[-1] < 0.8 * found[0]
+
+
+def test_a_reference_kl_in_the_reward_acts_at_each_token_beside_the_verdict(
+    make_policy, policy, sample, policy_dir
+) -> None:
+    learner = learner_of(make_policy, reference=policy_dir, reference_kl=0.5, reference_kl_in="reward")
+    batch = make_batch(policy, sample, 1000)
+    reference = batch.behaviour - 0.2
+    rewards = learner._token_rewards(batch, reference)
+    expected = torch.full_like(rewards, -0.1)
+    expected[batch.chain.last] += batch.rewards
+    torch.testing.assert_close(rewards, expected)
+    assert "reference_kl" in learner.step(batch)
