@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 
 from agentgym.sandbox.protocol import Image, Limits, Sandbox, SandboxBackend, SandboxError
 from agentgym.store.records import ContextEvent, FinishReason, Termination, VersionSpan
@@ -15,6 +14,7 @@ from agentgym.store.sequences import sequences
 from agentgym.verify import grade
 from harness.episode import run_episode
 from harness.policies.protocol import Generation
+from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 from harness.profile import Profile, load_profile
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
