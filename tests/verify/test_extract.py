@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -44,13 +45,23 @@ async def test_edits_new_files_links_modes_and_bytes_are_kept(
     tutorial: Task, backend: SandboxBackend, image: Image
 ) -> None:
     script = r"""
-    sed -i s/60/61/ stopwatch/format.py && printf '\000\377\r\n' > "data ü.bin" && ln -s stopwatch/laps.py link
+    printf '\000\001' > 'name ü.bin'
+    sed -i s/60/61/ stopwatch/format.py && printf '\000\377\r\n' > data.bin && ln -s stopwatch/laps.py link
     printf 'no newline' > tail.txt && rm README.md && printf '#!/bin/sh\r\n' > run.sh && chmod +x run.sh
     """
     patch = await extracted(backend, image, tutorial, script)
 
-    names = {line.split(b" b/")[-1] for line in patch.diff.splitlines() if line.startswith(b"diff --git")}
-    assert names == {b"stopwatch/format.py", b'data \\303\\274.bin"', b"link", b"tail.txt", b"README.md", b"run.sh"}
+    names = {re.split(rb' "?b/', line)[-1] for line in patch.diff.splitlines() if line.startswith(b"diff --git")}
+    names = {name.strip(b'"') for name in names}
+    assert names == {
+        b"name \\303\\274.bin",
+        b"stopwatch/format.py",
+        b"data.bin",
+        b"link",
+        b"tail.txt",
+        b"README.md",
+        b"run.sh",
+    }
     assert b"new file mode 120000" in patch.diff
     assert b"new file mode 100755" in patch.diff
     assert b"GIT binary patch" in patch.diff
