@@ -20,7 +20,7 @@ from pathlib import Path
 from agentgym.sandbox.protocol import Sandbox
 from agentgym.tasks.digest import content_files
 from agentgym.tasks.model import Task
-from agentgym.tasks.probes import base_text, given_away, gold_probes, test_probes
+from agentgym.tasks.probes import base_text, given_away, gold_probes, hidden_probes
 from agentgym.tasks.pypi import PypiMaterial
 
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
@@ -45,7 +45,7 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
         leaks += await _other_releases(sandbox, source.package, source.old, task.workdir)
     base, tests, new = await _material(sandbox, task)
     gold = gold_probes(task.material.gold_patch(), base)
-    text = test_probes(tests, base)
+    text = hidden_probes(tests, base)
     hits = await _search(sandbox, {probe for groups in (gold, text) for probes in groups.values() for probe in probes})
     leaks += [f"gold: {found}" for found in given_away(gold, hits)]
     leaks += [f"tests: {found}" for found in given_away(text, hits)]

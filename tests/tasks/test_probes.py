@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentgym.tasks.probes import given_away, gold_probes, test_probes
+from agentgym.tasks.probes import given_away, gold_probes, hidden_probes
 
 LINES = [f"    result = compute_something({number}, flag=True)".encode() for number in range(6)]
 PATCH = b"--- a/m.py\n+++ b/m.py\n@@ -1 +1,7 @@\n-old\n" + b"".join(b"+" + line + b"\n" for line in LINES)
@@ -28,6 +28,6 @@ def test_half_of_a_files_new_lines_gives_it_away_and_a_third_does_not():
 
 
 def test_a_single_new_line_is_enough_where_there_is_only_one():
-    groups = test_probes({"t.py": LINES[0] + b"\n"}, b"")
+    groups = hidden_probes({"t.py": LINES[0] + b"\n"}, b"")
 
     assert given_away(groups, {"/a": {LINES[0].strip()}, "/b": set()}) == ["/a holds 1 of 1 new lines of t.py"]
