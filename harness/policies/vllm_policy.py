@@ -154,6 +154,7 @@ class VllmPolicy:
     async def _post(self, path: str, body: dict[str, Any] | None) -> Any:
         """The JSON answer, or None where there is none; retried while the server is not there or busy."""
         self._client = self._client or httpx.AsyncClient(headers=self._headers, timeout=self.config.timeout_s)
+        failure = ""
         for attempt in range(self.config.retries + 1):
             try:
                 response = await self._client.post(self._url + path, json=body)
