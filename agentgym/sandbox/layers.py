@@ -10,6 +10,7 @@ them and a build goes on where an interrupted one stopped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -69,16 +70,20 @@ def image_path(key: str) -> Path:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a tree also where a sandbox left directories nobody may enter; missing is fine."""
-    if not path.exists():
-        return
+    """Remove a tree also where a sandbox left directories nobody may enter; what another reaper removed first is fine."""
     for directory, names, _ in os.walk(path):
         for name in names:
             entry = os.path.join(directory, name)
-            mode = os.lstat(entry).st_mode
-            if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-                os.chmod(entry, 0o700)
-    shutil.rmtree(path, ignore_errors=False)
+            with contextlib.suppress(FileNotFoundError):
+                mode = os.lstat(entry).st_mode
+                if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+                    os.chmod(entry, 0o700)
+    shutil.rmtree(path, onerror=_unless_missing)
+
+
+def _unless_missing(function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def give_to_sandbox(tree: Path) -> None:
