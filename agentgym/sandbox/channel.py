@@ -14,6 +14,8 @@ What can go wrong, and what becomes of it:
 - the command kills our shell: what it had written is the result, exit code 137, `reopened` set; the next call opens a new lane;
 - our shell died while idle, or no process slot was left to fork: the command never started, so it is sent again on a new
   lane (after `rescue`, which kills all that runs, if even that cannot start) and the result says `reopened`;
+- it leaves a fork bomb behind, which has nearly all process slots when a call ends: all that runs is killed (`rescue`)
+  and the result of that call says `reopened`;
 - the sandbox itself is gone: `SandboxGone` from `open_stream`;
 - the caller is cancelled: the command is killed, and the lane is given back or dropped.
 """
@@ -158,6 +160,10 @@ class Channel:
         lost = outcome.status is None and not timed_out
         if lost:
             self._give_back(await self._take_lane())  # raises SandboxGone where more than the shell was lost
+        if outcome.full and self._rescue is not None:
+            await self._rescue()  # a fork bomb: no later call could do anything
+            self._drop_idle()
+            reopened = True
         oom = outcome.oom_kills > self._oom_kills
         self._oom_kills = max(self._oom_kills, outcome.oom_kills)
         if outcome.state is not None and self._state is not None and not timed_out:

@@ -1,9 +1,10 @@
 """Docker images: where a FROM comes from, and how an `ImageSpec` becomes an image, once.
 
 A FROM is satisfied by the image of that name in the engine, else by a pull, else by a base system made on this machine
-(`agentgym.sandbox.base`) if the name stands for one we can stand in for; once made, that is used without asking again. A stand-in keeps its own name; which FROM it
-replaced is logged and recorded in the image's labels. The tag of a task image is a hash of everything that decides its
-content, so an image that exists is never built again, and a lock per tag keeps two processes from building it at once.
+(`agentgym.sandbox.base`) if the name stands for one we can stand in for; once made, that is used without asking again.
+A stand-in keeps its own name; which FROM it replaced is logged and recorded in the image's labels. The tag of a task
+image is a hash of everything that decides its content, so an image that exists is never built again, and a lock per tag
+keeps two processes from building it at once.
 
 Build containers carry the label `agentgym.stage=building`: the engine removes them when the build ends or its client
 dies, and `reap_builds` those that outlived a crash of the engine itself.

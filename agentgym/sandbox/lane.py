@@ -50,6 +50,7 @@ class Outcome:
     status: int | None = None
     busy: bool = False
     oom_kills: int = 0
+    full: bool = False
     state: bytes | None = None
     output: HeadTail = field(default_factory=lambda: HeadTail(0))
     started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -181,6 +182,7 @@ class Lane:
                     self.outcome.status = int(fields[2])
                     self.outcome.busy = fields[3] == b"1"
                     self.outcome.oom_kills = int(fields[4])
+                    self.outcome.full = fields[5] == b"1"
                 return fields
             del self._buffer[:keep]
             await self._fill()

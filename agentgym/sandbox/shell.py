@@ -11,8 +11,8 @@ fields, newline, in one write below PIPE_BUF, so that no other writer can land i
     R                    the agent is ready                                           (nonce of the lane)
     S pid                the command starts; what follows is its output               (nonce of the call)
     T size, state, U     exports and directory at the end of a stateful call          (second nonce of the call)
-    E status busy oom    the standby ended: 128+n for signal n; whether a process still holds this stdout; OOM kills
-                         of the whole sandbox so far                                  (nonce of the lane)
+    E status busy oom full   the standby ended: 128+n for signal n; whether a process still holds this stdout; OOM kills of
+                         the whole sandbox so far; whether its process slots are nearly used up  (nonce of the lane)
 A command could learn the nonces of its own call and lie about itself, which it can do anyway; not about another call.
 """
 
@@ -67,6 +67,15 @@ agym_busy() {
         [ "$agym_f" -ef /proc/$$/fd/1 ] && { agym_b=1; return; }
     done
 }
+agym_full() {
+    agym_l=0
+    for agym_d in /sys/fs/cgroup /sys/fs/cgroup/pids; do
+        [ -r "$agym_d/pids.max" ] || continue
+        read -r agym_m <"$agym_d/pids.max"
+        read -r agym_c <"$agym_d/pids.current"
+        [ "$agym_m" != max ] && [ $((agym_c * 4)) -gt $((agym_m * 3)) ] && agym_l=1
+    done
+}
 agym_serve() {
     printf '\000%s R\n' "$1"
     while :; do
@@ -74,7 +83,8 @@ agym_serve() {
         agym_s=$?
         agym_busy
         agym_oom
-        printf '\000%s E %s %s %s\n' "$1" "$agym_s" "$agym_b" "$agym_o"
+        agym_full
+        printf '\000%s E %s %s %s %s\n' "$1" "$agym_s" "$agym_b" "$agym_o" "$agym_l"
     done
 }
 """

@@ -82,6 +82,11 @@ async def test_a_removed_container_is_gone_also_for_a_call_on_its_way(
     await sandbox.close()
 
 
+@pytest.mark.parametrize("command", ["touch /etc/x", "cat /etc/shadow", "touch /testbed/../x"])
+async def test_what_is_not_the_workdir_belongs_to_root(docker: DockerBackend, sandbox: Sandbox, command: str):
+    assert "Permission denied" in (await sandbox.exec(command)).text
+
+
 async def test_the_engine_is_asked_for_isolation(sandbox: Sandbox, docker: DockerBackend, engine: Engine):
     config = (await engine.json("GET", f"/containers/{sandbox.id}/json"))["HostConfig"]
     assert (config["CapDrop"], config["CapAdd"], config["Privileged"]) == (["ALL"], None, False)

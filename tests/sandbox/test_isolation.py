@@ -40,7 +40,7 @@ async def test_no_capability_and_no_way_to_gain_one(sandbox: Sandbox):
     "command",
     [
         "mount -t tmpfs x /mnt", "chroot / true", "unshare -m true", "su -c true", "mknod /tmp/d b 8 0", "chown 0 hello.txt",
-        "echo 1 > /proc/sys/kernel/panic", "echo x > /proc/sysrq-trigger", "dmesg", "touch /etc/x", "cat /etc/shadow",
+        "echo 1 > /proc/sys/kernel/panic", "echo x > /proc/sysrq-trigger", "dmesg", 
         "ls /var/run/docker.sock",
     ],
 )  # fmt: skip
