@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from trainer.chain import Chain
+from trainer.errors import TrainConfigError
 from trainer.evidence import Evidence, Row
 
 
@@ -60,6 +61,17 @@ class Batch:
     def tokens(self) -> int:
         """All tokens, context included."""
         return sum(item.tokens for item in self.evidence)
+
+    def reward_vectors(self) -> Tensor:
+        """float32[B, D], dimensions in the order of their names. TrainConfigError where trajectories differ in theirs."""
+        names = sorted(self.evidence[0].reward_vector)
+        for item in self.evidence:
+            if not names or sorted(item.reward_vector) != names:
+                raise TrainConfigError(
+                    f"trajectory {item.trajectory_id} has rewards {sorted(item.reward_vector)}, another has {names}",
+                    hint="this credit needs the same non-empty reward vector on every trajectory",
+                )
+        return torch.tensor([[item.reward_vector[name] for name in names] for item in self.evidence])
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], *, micro_batch_tokens: int) -> Batch:

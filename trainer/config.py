@@ -19,6 +19,10 @@ class EvidenceRules(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     max_staleness: int = Field(4, ge=0, description="Policy versions the oldest token may lie behind the learner's.")
+    imitate: bool = Field(
+        False, description="Read trajectories as demonstrations: scripted ones too, of any distribution and age (SFT)."
+    )
+    min_reward: float | None = Field(None, description="Leave out trajectories with less reward; null: none.")
     max_sequence_tokens: int = Field(
         16384, ge=2, description="A trajectory with a longer sequence is left out and counted."
     )
@@ -99,3 +103,12 @@ class TrainConfig(EvidenceRules, LearnerConfig):
     keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
     seed: int = Field(0, description="Seed of everything drawn at random.")
     threads: int | None = Field(None, ge=1, description="CPU threads of torch; null: leave as they are.")
+
+    @model_validator(mode="after")
+    def _imitation_has_no_ratio(self) -> TrainConfig:
+        if self.imitate and self.objective != "sft":
+            raise TrainConfigError(
+                f"imitate = true with objective {self.objective!r}: a demonstration has no behaviour policy to correct for",
+                hint='set objective = "sft" (and credit = "constant", unless the critic should be pre-trained too)',
+            )
+        return self

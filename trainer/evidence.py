@@ -7,7 +7,8 @@ counts. Every trajectory left out is counted under the first reason that applies
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -25,6 +26,7 @@ class Drop(StrEnum):
     NOT_A_MODEL = "not_a_model"
     FAILURE = "failure"
     NO_REWARD = "no_reward"
+    LOW_REWARD = "low_reward"
     NO_ACTIONS = "no_actions"
     TRUNCATED_SAMPLING = "truncated_sampling"
     """top-p or top-k cut the distribution: its ratios are undefined without the kept set."""
@@ -57,7 +59,8 @@ class Row:
     call_index: Tensor
 
     @classmethod
-    def of(cls, sequence: Sequence) -> Row:
+    def of(cls, sequence: Sequence, *, imitate: bool = False) -> Row:
+        """`imitate`: the temperature is 1, whatever drew the tokens: a demonstration is scored under the policy as it is."""
         positions = np.flatnonzero(sequence.action_mask)
 
         def actions(array: np.ndarray, dtype: torch.dtype) -> Tensor:
@@ -67,7 +70,7 @@ class Row:
             token_ids=torch.as_tensor(np.asarray(sequence.token_ids, np.int64)),
             positions=torch.as_tensor(positions),
             behaviour=actions(sequence.logprobs, torch.float32),
-            temperature=actions(sequence.temperature, torch.float32),
+            temperature=torch.ones(len(positions)) if imitate else actions(sequence.temperature, torch.float32),
             version=actions(sequence.policy_version, torch.int64),
             call_index=actions(sequence.call_index, torch.int64),
         )
@@ -85,6 +88,7 @@ class Evidence:
     rows: tuple[Row, ...]
     reward: float
     truncated: bool
+    reward_vector: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def action_tokens(self) -> int:
@@ -101,18 +105,20 @@ class Evidence:
 
 def judge(trajectory: Trajectory, rules: EvidenceRules, *, version: int) -> Evidence | Drop:
     """The trajectory as evidence for a learner at `version`, or why it is none."""
-    if trajectory.policy_kind is not PolicyKind.MODEL:
+    if trajectory.policy_kind is not PolicyKind.MODEL and not rules.imitate:
         return Drop.NOT_A_MODEL
     if trajectory.termination.is_failure:
         return Drop.FAILURE
     if trajectory.reward is None:
         return Drop.NO_REWARD
-    sampled = [call.sampling for call in trajectory.calls if len(call.generation_token_ids)]
+    if rules.min_reward is not None and trajectory.reward < rules.min_reward:
+        return Drop.LOW_REWARD
+    sampled = [call.sampling for call in trajectory.calls if len(call.generation_token_ids) and not rules.imitate]
     if any(sampling.top_p < 1 or sampling.top_k > 0 for sampling in sampled):
         return Drop.TRUNCATED_SAMPLING
     if any(sampling.temperature <= 0 for sampling in sampled):
         return Drop.GREEDY_SAMPLING
-    rows = tuple(Row.of(sequence) for sequence in sequences(trajectory))
+    rows = tuple(Row.of(sequence, imitate=rules.imitate) for sequence in sequences(trajectory))
     if not rows or any(int(row.positions[0]) < 1 for row in rows):
         return Drop.NO_ACTIONS
     evidence = Evidence(
@@ -121,15 +127,16 @@ def judge(trajectory: Trajectory, rules: EvidenceRules, *, version: int) -> Evid
         rows=rows,
         reward=float(trajectory.reward),
         truncated=trajectory.termination.is_budget,
+        reward_vector=dict(trajectory.reward_vector),
     )
     return freshness(evidence, rules, version=version) or evidence
 
 
 def freshness(evidence: Evidence, rules: EvidenceRules, *, version: int) -> Drop | None:
     """The checks that a later learner version can fail, and the length cap."""
-    if version - evidence.oldest_version > rules.max_staleness:
+    if not rules.imitate and version - evidence.oldest_version > rules.max_staleness:
         return Drop.STALE
-    if any(int(row.version.max()) > version for row in evidence.rows):
+    if not rules.imitate and any(int(row.version.max()) > version for row in evidence.rows):
         return Drop.FUTURE_VERSION
     if any(len(row) > rules.max_sequence_tokens for row in evidence.rows):
         return Drop.TOO_LONG

@@ -21,8 +21,8 @@ class Feed:
 
     def __init__(self, config: TrainConfig, credit: Credit, *, version: int, used: Collection[str] = ()) -> None:
         self.config = config
-        self.grouped = credit.needs_groups
-        self.mixed = credit.needs_mixed_groups
+        self.grouped = "groups" in credit.needs
+        self.mixed = "mixed_groups" in credit.needs
         self.drops: Counter[Drop] = Counter()
         self.waiting: list[Evidence] = []
         self._read(set(used), version)

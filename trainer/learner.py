@@ -38,7 +38,7 @@ class Learner:
         self.credit = CREDITS.build(config.credit, config.credit_options)
         self.objective = OBJECTIVES.build(config.objective, config.objective_options)
         self.optimizer = adamw([(policy.parameters(), config.policy_learning_rate)], config)
-        self.value = ValueLearner(policy, config, gamma=self.credit.gamma) if self.credit.needs_critic else None
+        self.value = ValueLearner(policy, config, gamma=self.credit.gamma) if "critic" in self.credit.needs else None
         self.reference = load_policy(config.reference) if config.reference and config.reference_kl else None
 
     def step(self, batch: Batch, on_progress: Progress = silent) -> dict[str, float]:
@@ -52,14 +52,22 @@ class Learner:
                 batch, token_rewards, self.config.value_updates, stage="critic", on_progress=on_progress
             )
             metrics |= found
-        advantages = self.credit.advantages(
-            CreditInput(batch.chain, token_rewards, batch.rewards, batch.groups, values, bootstrap)
-        ).float()
-        metrics |= {"advantage_mean": float(advantages.mean()), "advantage_std": float(advantages.std(unbiased=False))}
         many = self.config.policy_updates > 1
         proximal = None
-        if many and "proximal" in self.objective.needs:
+        if "logprobs" in self.credit.needs or (many and "proximal" in self.objective.needs):
             proximal = self._score(self.policy, batch, "proximal", on_progress)
+        given = CreditInput(
+            chain=batch.chain,
+            token_rewards=token_rewards,
+            rewards=batch.rewards,
+            groups=batch.groups,
+            values=values,
+            bootstrap=bootstrap,
+            logprobs=proximal,
+            reward_vectors=batch.reward_vectors() if "reward_vectors" in self.credit.needs else None,
+        )
+        advantages = self.credit.advantages(given).float()
+        metrics |= {"advantage_mean": float(advantages.mean()), "advantage_std": float(advantages.std(unbiased=False))}
         for _ in range(self.config.policy_updates):
             metrics |= self._update_policy(batch, advantages, proximal, reference, on_progress)
         self.version += 1

@@ -22,6 +22,7 @@ from trainer.batch import Batch
 from trainer.checkpoint import TrainState
 from trainer.config import TrainConfig
 from trainer.errors import EvidenceError
+from trainer.evidence import Evidence
 from trainer.feed import Feed
 from trainer.learner import Learner
 from trainer.models import load_policy
@@ -87,13 +88,14 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
         )
     metrics_path = config.output / "metrics.jsonl"
     _forget_after(metrics_path, state.step)
-    _warm_up(learner, feed, config, state.step, tell)
+    batch_of = _Batches(config.micro_batch_tokens)
+    _warm_up(learner, feed, batch_of, config, state.step, tell)
 
     taken, tokens, metrics = 0, 0, {}
     path = checkpoint.newest(config.output) if state.step else None
     while taken < config.steps and (evidence := feed.take(learner.version)):
         step_started = time.monotonic()
-        batch = Batch.of(evidence, micro_batch_tokens=config.micro_batch_tokens)
+        batch = batch_of(evidence)
         metrics = learner.step(batch, lambda stage, done, total: tell(TrainEvent(stage, state.step + 1, done, total)))
         taken, tokens = taken + 1, tokens + batch.chain.tokens
         state.used += [item.trajectory_id for item in evidence]
@@ -133,7 +135,21 @@ def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
     return learner, state, config.model
 
 
-def _warm_up(learner: Learner, feed: Feed, config: TrainConfig, step: int, tell: OnEvent) -> None:
+class _Batches:
+    """Evidence → batch, the last one remembered: what warmed the critic up is often the first step's batch, and the
+    critic keeps what it computed for it."""
+
+    def __init__(self, micro_batch_tokens: int) -> None:
+        self.micro_batch_tokens = micro_batch_tokens
+        self.last: Batch | None = None
+
+    def __call__(self, evidence: list[Evidence]) -> Batch:
+        if self.last is None or list(self.last.evidence) != evidence:
+            self.last = Batch.of(evidence, micro_batch_tokens=self.micro_batch_tokens)
+        return self.last
+
+
+def _warm_up(learner: Learner, feed: Feed, batch_of: _Batches, config: TrainConfig, step: int, tell: OnEvent) -> None:
     """Spread the critic-only updates over what waits; a run that was resumed does what is left of them."""
     left = config.value_warmup_steps - _warmed_up(learner)
     if learner.value is None or left <= 0:
@@ -142,8 +158,9 @@ def _warm_up(learner: Learner, feed: Feed, config: TrainConfig, step: int, tell:
     for index, evidence in enumerate(batches):
         updates = left // len(batches) + (index < left % len(batches))
         if updates:
-            batch = Batch.of(evidence, micro_batch_tokens=config.micro_batch_tokens)
-            learner.warm_up(batch, updates, lambda _, done, total: tell(TrainEvent("warmup", step, done, total)))
+            learner.warm_up(
+                batch_of(evidence), updates, lambda _, done, total: tell(TrainEvent("warmup", step, done, total))
+            )
 
 
 def _warmed_up(learner: Learner) -> int:

@@ -20,6 +20,9 @@ from trainer.objectives.value import value_loss
 from trainer.optimizer import adamw, apply
 from trainer.progress import Progress, silent
 
+FEATURE_BYTES = 1 << 30
+"""Memory for what the critic's frozen part computed on the current batch."""
+
 
 class ValueLearner:
     """A critic and its optimizer. warmup_done: critic-only updates taken so far."""
@@ -29,6 +32,8 @@ class ValueLearner:
         self.gamma = gamma
         self.critic = Critic(policy, layers=config.critic_layers)
         self.warmup_done = 0
+        self._kept_batch: Batch | None = None
+        self._kept: dict[int, Tensor] = {}
         projections = [parameter for parameter in self.critic.top.parameters() if parameter.requires_grad]
         self.optimizer = adamw(
             [
@@ -42,15 +47,14 @@ class ValueLearner:
         self, batch: Batch, token_rewards: Tensor, updates: int, *, stage: str, on_progress: Progress = silent
     ) -> tuple[Tensor, Tensor, dict[str, float]]:
         """K updates; returns the values [N] and bootstraps [B] after them, and metrics. Raises DivergenceError."""
-        features = [self.critic.features(micro, self.config.precision) for micro in batch.micro_batches]
-        old, bootstrap = self.values(batch, features)
+        old, bootstrap = self.values(batch)
         returns = discounted_returns(token_rewards, bootstrap, batch.chain, gamma=self.gamma)
         losses, norm, done = [], 0.0, 0
         for _ in range(updates):
             total = 0.0
-            for micro, entering in zip(batch.micro_batches, features, strict=True):
+            for index, micro in enumerate(batch.micro_batches):
                 choose_checkpointing(self.critic.top, micro, self.config.activation_checkpoint_tokens)
-                values, _ = self.critic.values(micro, entering, self.config.precision)
+                values, _ = self.critic.values(micro, self._features(batch, index), self.config.precision)
                 at = micro.cells
                 loss = value_loss(values, returns[at], old[at], self.config.value_clip).sum() / batch.chain.tokens
                 loss.backward()
@@ -59,7 +63,7 @@ class ValueLearner:
                 on_progress(stage, done, batch.tokens * updates)
             norm = apply(self.optimizer, self.config.max_gradient_norm, total, "critic")
             losses.append(total)
-        values, bootstrap = self.values(batch, features)
+        values, bootstrap = self.values(batch)
         return (
             values,
             bootstrap,
@@ -76,13 +80,25 @@ class ValueLearner:
         )
 
     @torch.no_grad()
-    def values(self, batch: Batch, features: list[Tensor]) -> tuple[Tensor, Tensor]:
+    def values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """V before each action token [N], and the bootstrap [B]: V after the chain where a budget cut it, else 0."""
         values, after_row = torch.zeros(batch.chain.tokens), torch.zeros(len(batch.evidence))
-        for micro, entering in zip(batch.micro_batches, features, strict=True):
-            before, after = self.critic.values(micro, entering, self.config.precision)
+        for index, micro in enumerate(batch.micro_batches):
+            before, after = self.critic.values(micro, self._features(batch, index), self.config.precision)
             values[micro.cells] = before
             closing = micro.closes >= 0
             after_row[micro.closes[closing]] = after[closing]
         cut = batch.truncated & self.config.bootstrap_truncated
         return values, torch.where(cut, after_row, 0.0)
+
+    def _features(self, batch: Batch, index: int) -> Tensor:
+        """What enters the trained part, for one micro-batch: from memory while the batch is the same and room is left."""
+        if self._kept_batch is not batch:
+            self._kept_batch, self._kept = batch, {}
+        if index not in self._kept:
+            features = self.critic.features(batch.micro_batches[index], self.config.precision)
+            room = FEATURE_BYTES - sum(kept.nbytes for kept in self._kept.values())
+            if self.critic.trunk is None or features.nbytes > room:
+                return features
+            self._kept[index] = features
+        return self._kept[index]

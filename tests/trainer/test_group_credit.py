@@ -12,7 +12,9 @@ from trainer.chain import Chain
 from trainer.config import LearnerConfig
 from trainer.credit import CREDITS, CreditInput
 from trainer.credit.dapo import soft_overlong_punishment
+from trainer.credit.vpo import set_reward
 from trainer.errors import TrainConfigError
+from trainer.objectives import OBJECTIVES
 
 
 def given(rewards: list[float], groups: str, lengths: list[int] | None = None, **more) -> CreditInput:
@@ -108,3 +110,69 @@ def test_a_kl_that_would_act_nowhere_is_a_config_error() -> None:
         LearnerConfig(credit="grpo", reference="ref", reference_kl=0.01, reference_kl_in="reward")  # pyright: ignore
     with pytest.raises(TrainConfigError, match="without a reference"):
         LearnerConfig(reference_kl=0.01)
+
+
+def test_drpos_six_answers_keep_the_sign_of_correctness() -> None:
+    """The seed's group: three right answers of growing length, three wrong. GRPO on a mixed reward blames the third right one."""
+    mixed = per_trajectory("dr-grpo", given([0.73, 0.60, 0.20, 0, 0, 0], "aaaaaa"))
+    assert mixed[2] == pytest.approx(-0.055)
+
+    lengths = [20, 60, 90, 50, 50, 50]
+    item = given([1, 1, 1, 0, 0, 0], "aaaaaa", lengths)
+    scores = torch.tensor([-1.0, -1.0, -1.0, -0.5, -1.0, -2.0])
+    item = CreditInput(**{**vars_of(item), "logprobs": item.chain.spread(scores)})
+    coefficients = per_trajectory("drpo", item, max_tokens=100, lam=0.5, tau=1.0)
+    weights = np.exp((1 - np.array([0.2, 0.6, 0.9])) / 0.5)
+    softmax = np.exp([-0.5, -1.0, -2.0]) / np.exp([-0.5, -1.0, -2.0]).sum()
+    expected = [*(6 * weights / weights.sum()), *(-6 * softmax)]
+    assert coefficients == pytest.approx(expected, rel=1e-5)
+    assert coefficients[0] > coefficients[1] > coefficients[2] > 0
+
+
+def vars_of(item: CreditInput) -> dict:
+    return {name: getattr(item, name) for name in item.__slots__}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_drpos_gradient_is_a_finite_difference_of_its_objective(seed: int) -> None:
+    """Given J written out in float64, when the credit weighs ∇s, then it is ∂J/∂(log π)."""
+    lengths = torch.tensor([3, 5, 2, 4])
+    chain, positive = Chain(lengths), torch.tensor([True, True, False, False])
+    generator = torch.Generator().manual_seed(seed)
+    logprobs = (-torch.rand(chain.tokens, generator=generator).double()).requires_grad_()
+    tau, lam, budget = 0.7, 0.4, 10
+
+    def objective(current: torch.Tensor) -> torch.Tensor:
+        s = chain.mean(current)
+        w = ((1 - lengths[positive] / budget) / lam).exp().double()
+        return (w * (s[positive] - tau * (s[~positive] / tau).logsumexp(0))).sum() / w.sum()
+
+    assert torch.autograd.gradcheck(objective, logprobs)
+    (expected,) = torch.autograd.grad(objective(logprobs), logprobs)
+    rewards = positive.double()
+    item = CreditInput(chain, torch.zeros(chain.tokens).double(), rewards, tuple("gggg"), logprobs=logprobs.detach())
+    advantages = CREDITS.build("drpo", {"tau": tau, "lam": lam, "max_tokens": budget}).advantages(item)
+    weights = OBJECTIVES.build("drpo").weights(chain, torch.zeros(4, dtype=torch.bool)).double()
+    torch.testing.assert_close(advantages * weights, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_vpo_prefers_the_set_that_serves_both_tests() -> None:
+    """The seed's two-test example: (1,0) with (0,1) beats two answers at (0.6,0.6), and a scalar reward says otherwise."""
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6], [0.6, 0.6]])
+    item = given(vectors.mean(1).tolist(), "aaaa", reward_vectors=vectors)
+    assert per_trajectory("dr-grpo", item)[0] < 0
+    advantages = per_trajectory("vpo", item, set_size=2)
+    assert advantages[0] == advantages[1] > 0 > advantages[2] == advantages[3]
+
+
+def test_the_set_reward_is_the_mean_of_the_best_answer_per_preference() -> None:
+    weights = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+    diverse, uniform = torch.eye(2), torch.full((2, 2), 0.6)
+    assert set_reward(diverse, weights).item() == pytest.approx((0.9 + 0.9 + 0.5) / 3)
+    assert set_reward(uniform, weights).item() == pytest.approx(0.6)
+
+
+def test_vpo_needs_whole_sets() -> None:
+    item = given([1, 0, 1], "aaa", reward_vectors=torch.eye(3))
+    with pytest.raises(TrainConfigError, match="not two or more whole sets of 2"):
+        CREDITS.build("vpo", {"set_size": 2}).advantages(item)

@@ -93,7 +93,7 @@ def test_a_cut_episode_bootstraps_and_an_ended_one_does_not(make_policy, policy,
         critic = learner.value.critic
         torch.nn.init.constant_(critic.head.bias, 0.5)
         batch = make_batch(policy, sample, 1000, termination=termination)
-        _, bootstrap = learner.value.values(batch, [critic.features(micro) for micro in batch.micro_batches])
+        _, bootstrap = learner.value.values(batch)
         assert bootstrap.tolist() == pytest.approx([0.5 if truncated else 0.0] * 4)
 
 

@@ -134,3 +134,63 @@ def test_an_unknown_option_names_the_nearest(policy_dir, store_url, tmp_path) ->
         config(policy_dir, store_url, tmp_path, objective_options={"epsilon_lo": 0.1})
     with pytest.raises(TrainConfigError, match="did you mean 'sao'"):
         config(policy_dir, store_url, tmp_path, objective="soa")
+
+
+def test_imitation_reads_scripted_successes_and_raises_their_likelihood(policy_dir, tmp_path, policy, sample) -> None:
+    """Given gold and failed scripted episodes of no known distribution, when SFT runs, then the loss falls on the gold."""
+    from dataclasses import replace
+
+    from agentgym.store.records import Sampling
+
+    url = f"sqlite:///{tmp_path / 'gold.db'}"
+    with Store.open(url) as store:
+        for seed in range(4):
+            gold = sample(policy, seed=seed, policy_kind=PolicyKind.SCRIPTED, reward=float(seed != 3))
+            calls = tuple(replace(call, sampling=Sampling(temperature=0.0)) for call in gold.calls)
+            store.add(replace(gold, calls=calls))
+    settings = {"objective": "sft", "credit": "constant", "imitate": True, "min_reward": 1.0, "policy_updates": 5}
+    report = train(config(policy_dir, url, tmp_path / "out", **settings))
+    assert report.trajectories_used == 3
+    assert report.trajectories_dropped == {"low_reward": 1}
+    before = -policy_loglikelihood(policy, url)
+    assert report.policy_loss is not None
+    assert report.policy_loss < before
+
+
+def policy_loglikelihood(policy, url: str) -> float:
+    from trainer.batch import Batch
+    from trainer.evidence import Evidence, judge
+    from trainer.models import action_logprobs
+
+    with Store.open(url) as store:
+        rules = TrainConfig(model=Path(), store=url, output=Path(), imitate=True, objective="sft", min_reward=1.0)
+        found = [judge(trajectory, rules, version=0) for trajectory in store.iter()]
+    batch = Batch.of([item for item in found if isinstance(item, Evidence)], micro_batch_tokens=10_000)
+    (micro,) = batch.micro_batches
+    return float(action_logprobs(policy, micro, batch.temperature[micro.cells])[0].mean())
+
+
+def test_a_demonstration_cannot_be_reweighted(policy_dir, store_url, tmp_path) -> None:
+    from trainer.errors import TrainConfigError
+
+    with pytest.raises(TrainConfigError, match="no behaviour policy"):
+        config(policy_dir, store_url, tmp_path, imitate=True)
+
+
+def test_dynamic_sampling_leaves_out_groups_without_contrast(policy_dir, store_url, tmp_path, policy, sample) -> None:
+    with Store.open(store_url) as store:
+        for seed in (30, 31):
+            store.add(sample(policy, seed=seed, group="easy", reward=1.0))
+    settings = {"credit": "dapo", "objective": "gspo", "batch_trajectories": 128}
+    report = train(config(policy_dir, store_url, tmp_path / "out", **settings))
+    assert report.trajectories_used == 6
+    assert report.trajectories_dropped["uniform_group"] == 2
+
+
+def test_reward_vectors_reach_the_rule_that_needs_them(policy_dir, tmp_path, policy, sample) -> None:
+    url = f"sqlite:///{tmp_path / 'vectors.db'}"
+    with Store.open(url) as store:
+        for seed, vector in enumerate([(1, 0), (0, 1), (0.6, 0.6), (0.6, 0.6)]):
+            store.add(sample(policy, seed=seed, group="g", reward_vector={"a": vector[0], "b": vector[1]}))
+    report = train(config(policy_dir, url, tmp_path / "out", credit="vpo", objective="grpo", batch_trajectories=4))
+    assert report.trajectories_used == 4

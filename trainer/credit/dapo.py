@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from trainer.credit.group import grpo, within_groups
-from trainer.credit.protocol import CREDITS, CreditInput
+from trainer.credit.protocol import CREDITS, CreditInput, Need
 
 
 def soft_overlong_punishment(lengths: Tensor, max_tokens: int, cache_tokens: int) -> Tensor:
@@ -31,9 +31,7 @@ class DAPOCreditOptions(BaseModel):
 
 @CREDITS.register("dapo", DAPOCreditOptions)
 class DAPOCredit:
-    needs_critic = False
-    needs_groups = True
-    needs_mixed_groups = True
+    needs: frozenset[Need] = frozenset({"groups", "mixed_groups"})
     reads_token_rewards = False
     gamma = 1.0
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from trainer.chain import Chain
-from trainer.credit.protocol import CREDITS, CreditInput
+from trainer.credit.protocol import CREDITS, CreditInput, Need
 from trainer.credit.scan import discounted_suffix_sum
 from trainer.errors import TrainConfigError
 
@@ -61,9 +61,7 @@ class GAEOptions(BaseModel):
 class SkipObservationGAE:
     """GAE on the action chain, with the λ the options ask for."""
 
-    needs_critic = True
-    needs_groups = False
-    needs_mixed_groups = False
+    needs: frozenset[Need] = frozenset({"critic"})
     reads_token_rewards = True
 
     def __init__(self, options: GAEOptions) -> None:

@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from trainer.credit.protocol import CREDITS, CreditInput
+from trainer.credit.protocol import CREDITS, CreditInput, Need
 from trainer.errors import TrainConfigError
 
 EPSILON = 1e-6
@@ -38,11 +38,17 @@ def rloo(rewards: Tensor) -> Tensor:
     return rewards - others
 
 
-def within_groups(rewards: Tensor, groups: tuple[str, ...], rule: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply `rule` to each group's rewards; [B] → [B]. TrainConfigError for a group of one."""
+def group_members(groups: tuple[str, ...]) -> dict[str, list[int]]:
+    """Which trajectories of the batch are rollouts of the same prompt, in their order."""
     members: dict[str, list[int]] = {}
     for index, group in enumerate(groups):
         members.setdefault(group, []).append(index)
+    return members
+
+
+def within_groups(rewards: Tensor, groups: tuple[str, ...], rule: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply `rule` to each group's rewards; [B] → [B]. TrainConfigError for a group of one."""
+    members = group_members(groups)
     alone = [group for group, found in members.items() if len(found) == 1]
     if alone:
         raise TrainConfigError(
@@ -62,9 +68,7 @@ class NoOptions(BaseModel):
 
 
 class _GroupCredit:
-    needs_critic = False
-    needs_groups = True
-    needs_mixed_groups = False
+    needs: frozenset[Need] = frozenset({"groups"})
     reads_token_rewards = False
     gamma = 1.0
     rule: staticmethod[[Tensor], Tensor]

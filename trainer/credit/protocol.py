@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from torch import Tensor
 
@@ -18,7 +18,8 @@ class CreditInput:
     token_rewards: float[N], what is earned right after each action token; a terminal reward sits on the last one,
     also when the episode ended on an observation. rewards: float[B], the verdicts. groups: B names, equal for
     rollouts of one prompt. values: float[N], V of the prefix before each action token; bootstrap: float[B], V after
-    the last one where a budget cut the episode, 0 where it ended. Both None for rules without a critic.
+    the last one where a budget cut the episode, 0 where it ended. logprobs: float[N], of the policy
+    before the update. reward_vectors: float[B, D]. What a rule does not need may be None.
     """
 
     chain: Chain
@@ -27,19 +28,19 @@ class CreditInput:
     groups: tuple[str, ...]
     values: Tensor | None = None
     bootstrap: Tensor | None = None
+    logprobs: Tensor | None = None
+    reward_vectors: Tensor | None = None
+
+
+Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors"]
+"""critic: values. groups: several rollouts of each prompt. mixed_groups: and their rewards differ. logprobs: of the policy before
+the update. reward_vectors: one reward per dimension beside the verdict."""
 
 
 class Credit(Protocol):
-    """Rewards → advantages.
+    """Rewards → advantages. reads_token_rewards: False where only verdicts count. gamma: discount per action token."""
 
-    needs_critic: values must be given. needs_groups: several rollouts per prompt must be given. needs_mixed_groups: a group whose
-    rewards are all equal is no evidence. reads_token_rewards: False where only verdicts count. gamma: discount per
-    action token.
-    """
-
-    needs_critic: bool
-    needs_groups: bool
-    needs_mixed_groups: bool
+    needs: frozenset[Need]
     reads_token_rewards: bool
     gamma: float
 

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from trainer.credit.gae import discounted_returns
 from trainer.credit.group import EPSILON, NoOptions
-from trainer.credit.protocol import CREDITS, CreditInput
+from trainer.credit.protocol import CREDITS, CreditInput, Need
 
 
 class _WithoutGroups:
-    needs_critic = False
-    needs_groups = False
-    needs_mixed_groups = False
+    needs: frozenset[Need] = frozenset()
     reads_token_rewards = False
     gamma = 1.0
 

@@ -3,11 +3,13 @@
 from trainer.objectives import cispo as cispo
 from trainer.objectives import dapo as dapo
 from trainer.objectives import decoupled as decoupled
+from trainer.objectives import drpo as drpo
 from trainer.objectives import grpo as grpo
 from trainer.objectives import gspo as gspo
 from trainer.objectives import ppo as ppo
 from trainer.objectives import sao as sao
 from trainer.objectives import sapo as sapo
+from trainer.objectives import sft as sft
 from trainer.objectives import weighted as weighted
 from trainer.objectives.protocol import OBJECTIVES, ActionTokens, Objective, TokenLoss
 
