@@ -119,7 +119,7 @@ async def test_submitted_and_solved(episode, task, watched, renderer):
 
     talk, look, *_, last = trajectory.steps
     assert (talk.tool, talk.valid) == ("", False)
-    assert (look.tool, look.valid, look.exit_code) == ("bash", True, 0)
+    assert (look.tool, look.valid, look.exit_code) == ("bash", True, 0), look.observation
     assert look.tree_hash
     assert look.tree_hash != last.tree_hash
     assert [step.call_index for step in trajectory.steps] == list(range(len(trajectory.calls)))
