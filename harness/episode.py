@@ -115,13 +115,11 @@ class _Episode:
         """The loop; returns why it ended."""
         await self._start()
         profile, task = self.profile, self.task
-        context = Context(self.renderer, profile.tool_specs)
+        context_length = min(profile.limits.max_context, self.policy.context_length)
+        compact_at = profile.context.at_tokens or context_length * 3 // 4
+        context = Context(self.renderer, profile.tool_specs, profile.context, compact_at)
         context.begin(profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id))
-        budget = Budget(
-            profile.limits,
-            min(profile.limits.max_context, self.policy.context_length),
-            profile.limits.wall_time_s or task.agent_timeout_s,
-        )
+        budget = Budget(profile.limits, context_length, profile.limits.wall_time_s or task.agent_timeout_s)
         watch = Watch(profile.stop)
         tools = ToolContext(
             self._live,
@@ -136,6 +134,9 @@ class _Episode:
             if generation is None:
                 return Termination.TIME_LIMIT
             budget.spend(len(generation.token_ids))
+            if context.awaits_summary:
+                context.summarised(generation.token_ids)
+                continue
             cut = generation.finish_reason is not FinishReason.STOP
             call = read_call(context.parse(generation.token_ids), profile.tool_set, turn=budget.turns, cut=cut)
             step, done = await self._execute(call, tools)

@@ -288,6 +288,18 @@ async def test_a_generation_cut_by_the_token_limit_goes_on_after_the_template_cl
     assert sequence.action_mask.sum() == len(cut.generation_token_ids) + len(after.generation_token_ids)
 
 
+async def test_a_summary_is_a_recorded_call_without_a_step(episode):
+    turns = [bash("echo 1"), bash("seq 1 800"), Turn("I looked at the numbers."), SUBMIT]
+
+    trajectory = await episode(turns, profile(context={"kind": "summarise", "at_tokens": 1600}))
+
+    assert trajectory.termination is Termination.SUBMITTED
+    assert [step.call_index for step in trajectory.steps] == [0, 1, 3]
+    append, compacted = ContextEvent.APPEND, ContextEvent.COMPACTED
+    assert [call.context_event for call in trajectory.calls] == [append, append, append, compacted]
+    assert len(sequences(trajectory)) == 2
+
+
 async def test_cancelled_closes_the_sandbox_and_hands_over_what_happened(episode, watched, renderer):
     thinking, partial = asyncio.Event(), []
 
