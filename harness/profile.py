@@ -120,13 +120,14 @@ class Profile(Config):
     def _known_tools(cls, names: list[str]) -> list[str]:
         if unknown := [name for name in names if name not in TOOLS]:
             raise ValueError(f"no such tools: {unknown}; there are {sorted(TOOLS)}")
-        if len(set(names)) != len(names):
-            raise ValueError("a tool is named twice")
+        if len({TOOLS[name].name for name in names}) != len(names):
+            raise ValueError("a tool is named twice, or two tools look the same to a policy")
         return names
 
     @property
     def tool_set(self) -> Mapping[str, Tool]:
-        return {name: TOOLS[name] for name in self.tools}
+        """By the names the policy calls them."""
+        return {TOOLS[name].name: TOOLS[name] for name in self.tools}
 
     @property
     def tool_specs(self) -> list[dict[str, Any]]:
