@@ -140,6 +140,12 @@ async def test_submitted_and_not_solved(episode):
     assert (trajectory.termination, trajectory.reward, trajectory.patch) == (Termination.SUBMITTED, 0.0, "")
 
 
+async def test_a_patch_of_any_encoding_is_recorded_byte_for_byte(episode):
+    trajectory = await episode([bash("printf 'caf\\351\\r\\n' > latin1.txt"), SUBMIT])
+
+    assert b"+caf\xe9\r\n" in trajectory.patch.encode("utf-8", "surrogateescape")
+
+
 async def test_the_same_script_and_seed_give_the_same_record(episode):
     first, second = [await episode([bash("echo one"), SUBMIT]) for _ in range(2)]
 
@@ -246,6 +252,16 @@ async def test_a_policy_that_fails_is_no_zero(episode, watched):
     assert "is over after 1 turns" in trajectory.error
     assert len(trajectory.steps) == 1
     assert await watched.all_closed()
+
+
+async def test_a_policy_whose_own_time_out_passed_is_not_an_episode_out_of_time(episode, renderer):
+    async def give_up():
+        raise TimeoutError("no answer from the server")
+
+    trajectory = await episode(Acting([SUBMIT], renderer, give_up, turn=1))
+
+    assert trajectory.termination is Termination.POLICY_FAILURE
+    assert "no answer from the server" in trajectory.error
 
 
 @pytest.mark.parametrize(
