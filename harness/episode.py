@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,7 @@ from harness.tools import Call, MalformedCall, Observation, ToolContext, read_ca
 from harness.workspace_tree import workspace_tree
 
 _START_ATTEMPTS = 3
+_LOG_CHARS = 4000
 
 
 async def run_episode(
@@ -115,13 +117,11 @@ class _Episode:
         """The loop; returns why it ended."""
         await self._start()
         profile, task = self.profile, self.task
-        context = Context(self.renderer, profile.tool_specs)
+        context_length = min(profile.limits.max_context, self.policy.context_length)
+        compact_at = profile.context.at_tokens or context_length * 3 // 4
+        context = Context(self.renderer, profile.tool_specs, profile.context, compact_at)
         context.begin(profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id))
-        budget = Budget(
-            profile.limits,
-            min(profile.limits.max_context, self.policy.context_length),
-            profile.limits.wall_time_s or task.agent_timeout_s,
-        )
+        budget = Budget(profile.limits, context_length, profile.limits.wall_time_s or task.agent_timeout_s)
         watch = Watch(profile.stop)
         tools = ToolContext(
             self._live,
@@ -136,6 +136,9 @@ class _Episode:
             if generation is None:
                 return Termination.TIME_LIMIT
             budget.spend(len(generation.token_ids))
+            if context.awaits_summary:
+                context.summarised(generation.token_ids)
+                continue
             cut = generation.finish_reason is not FinishReason.STOP
             call = read_call(context.parse(generation.token_ids), profile.tool_set, turn=budget.turns, cut=cut)
             step, done = await self._execute(call, tools)
@@ -154,9 +157,10 @@ class _Episode:
         prompt = context.prompt
         sampling = self.profile.sampling.record(_call_seed(self.seed, budget.turns))
         started_at, started = time.time(), time.monotonic()
+        timer = asyncio.timeout(budget.deadline - started)
         try:
             with self._phase("inference"):
-                async with asyncio.timeout(budget.deadline - started):
+                async with timer:
                     generation = await self.policy.generate(
                         prompt,
                         sampling=sampling,
@@ -164,8 +168,10 @@ class _Episode:
                         stop_token_ids=self.renderer.get_stop_token_ids(),
                         episode_id=self.id,
                     )
-        except TimeoutError:
-            return None
+        except TimeoutError as error:
+            if timer.expired():
+                return None
+            raise PolicyError(f"the policy's own time-out passed: {error}") from error
         _check(generation)
         self.calls.append(
             ModelCall(
@@ -283,17 +289,26 @@ class _Episode:
             reward=verdict.reward if verdict else None,
             reward_vector=verdict.vector if verdict else {},
             verdicts=verdict.verdicts if verdict else {},
-            patch=self.patch.diff.decode("utf-8", errors="backslashreplace"),
+            patch=self.patch.diff.decode("utf-8", errors="surrogateescape"),  # encode likewise to have the diff's bytes
             timings=dict(self.timings),
             error=error,
             run_id=self.run_id,
             group_id=self.group_id,
             split=self.task.split,
             seed=self.seed,
-            metadata={"renderer": self.renderer.name, "profile": self.profile.name},
+            metadata=self._metadata(verdict),
             created_at=self.started_at,
             id=self.id,
         )
+
+    def _metadata(self, verdict: Grade | None) -> dict[str, Any]:
+        """What people want to read beside the record: names behind digests, and what the verifier had to say."""
+        metadata: dict[str, Any] = {"renderer": self.renderer.name, "profile": self.profile.name}
+        if verdict and verdict.notes:
+            metadata["grade_notes"] = list(verdict.notes)
+        if verdict and verdict.log:
+            metadata["grade_log"] = verdict.log[-_LOG_CHARS:]
+        return metadata
 
 
 def _step(index: int, call: Call, seen: Observation, duration: float, tree: str | None) -> Step:

@@ -63,6 +63,24 @@ class Limits(Config):
     )
 
 
+class ContextPolicy(Config):
+    """What happens to a prompt that has grown long; see `harness.context`."""
+
+    kind: Literal["append", "truncate-observations", "window", "summarise"] = Field(
+        default="append", description="append goes on until the context is full"
+    )
+    at_tokens: int | None = Field(
+        default=None, gt=0, description="Prompt length that triggers it; default 3/4 of the context"
+    )
+    keep_turns: int = Field(default=4, gt=0, description="Last turns that stay whole")
+    observation_chars: int = Field(default=400, gt=0, description="What is left of an older observation")
+    summary_request: str = Field(
+        default="Before you go on: summarise for yourself, in plain text and without calling a tool, what the task needs, what "
+        "you have found and changed, with file names and line numbers, and what is left to do. Nothing else will be kept.",
+        description="How a summary is asked for",
+    )
+
+
 class StopRules(Config):
     """Behaviour that ends an episode. 0 switches a rule off."""
 
@@ -92,6 +110,7 @@ class Profile(Config):
     tools: list[str] = Field(min_length=1, description="Tools the policy sees, by name")
     observation: ObservationFormat = Field(default=ObservationFormat(), description="How results are shown")
     limits: Limits = Field(default=Limits(), description="Budgets")
+    context: ContextPolicy = Field(default=ContextPolicy(), description="What happens to a prompt that has grown long")
     stop: StopRules = Field(default=StopRules(), description="Behaviour that ends an episode")
     sampling: SamplingConfig = Field(default=SamplingConfig(), description="How the policy is sampled")
     tree_hashes: bool = Field(default=True, description="Record the workspace's git tree after each call")
@@ -101,13 +120,14 @@ class Profile(Config):
     def _known_tools(cls, names: list[str]) -> list[str]:
         if unknown := [name for name in names if name not in TOOLS]:
             raise ValueError(f"no such tools: {unknown}; there are {sorted(TOOLS)}")
-        if len(set(names)) != len(names):
-            raise ValueError("a tool is named twice")
+        if len({TOOLS[name].name for name in names}) != len(names):
+            raise ValueError("a tool is named twice, or two tools look the same to a policy")
         return names
 
     @property
     def tool_set(self) -> Mapping[str, Tool]:
-        return {name: TOOLS[name] for name in self.tools}
+        """By the names the policy calls them."""
+        return {TOOLS[name].name: TOOLS[name] for name in self.tools}
 
     @property
     def tool_specs(self) -> list[dict[str, Any]]:

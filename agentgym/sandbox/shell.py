@@ -169,7 +169,7 @@ def report_state(nonce: str) -> str:
     It does so from an EXIT trap, and once more by name where the command has replaced that trap.
     """
     return (
-        "agym_report() { { agym_r=$?; trap - EXIT; "
+        "agym_report() { { agym_r=${agym_s-$?}; trap - EXIT; "
         "( unset AGENTGYM_CALL; agym_s=$(pwd; export -p); LC_ALL=C; "
         f"printf '\\000%s T %s\\n%s\\000%s U\\n' {nonce} ${{#agym_s}} \"$agym_s\" {nonce} ); exit $agym_r; }} 2>/dev/null; }}; "
         "agym_z=agym_report; trap '{ agym_report; } 2>/dev/null' EXIT"

@@ -119,7 +119,7 @@ async def test_submitted_and_solved(episode, task, watched, renderer):
 
     talk, look, *_, last = trajectory.steps
     assert (talk.tool, talk.valid) == ("", False)
-    assert (look.tool, look.valid, look.exit_code) == ("bash", True, 0)
+    assert (look.tool, look.valid, look.exit_code) == ("bash", True, 0), look.observation
     assert look.tree_hash
     assert look.tree_hash != last.tree_hash
     assert [step.call_index for step in trajectory.steps] == list(range(len(trajectory.calls)))
@@ -138,6 +138,12 @@ async def test_submitted_and_not_solved(episode):
     trajectory = await episode([SUBMIT])
 
     assert (trajectory.termination, trajectory.reward, trajectory.patch) == (Termination.SUBMITTED, 0.0, "")
+
+
+async def test_a_patch_of_any_encoding_is_recorded_byte_for_byte(episode):
+    trajectory = await episode([bash("printf 'caf\\351\\r\\n' > latin1.txt"), SUBMIT])
+
+    assert b"+caf\xe9\r\n" in trajectory.patch.encode("utf-8", "surrogateescape")
 
 
 async def test_the_same_script_and_seed_give_the_same_record(episode):
@@ -248,6 +254,16 @@ async def test_a_policy_that_fails_is_no_zero(episode, watched):
     assert await watched.all_closed()
 
 
+async def test_a_policy_whose_own_time_out_passed_is_not_an_episode_out_of_time(episode, renderer):
+    async def give_up():
+        raise TimeoutError("no answer from the server")
+
+    trajectory = await episode(Acting([SUBMIT], renderer, give_up, turn=1))
+
+    assert trajectory.termination is Termination.POLICY_FAILURE
+    assert "no answer from the server" in trajectory.error
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -286,6 +302,18 @@ async def test_a_generation_cut_by_the_token_limit_goes_on_after_the_template_cl
     assert after.prompt_token_ids[edge] == renderer.get_stop_token_ids()[0]
     (sequence,) = sequences(trajectory)
     assert sequence.action_mask.sum() == len(cut.generation_token_ids) + len(after.generation_token_ids)
+
+
+async def test_a_summary_is_a_recorded_call_without_a_step(episode):
+    turns = [bash("echo 1"), bash("seq 1 800"), Turn("I looked at the numbers."), SUBMIT]
+
+    trajectory = await episode(turns, profile(context={"kind": "summarise", "at_tokens": 1600}))
+
+    assert trajectory.termination is Termination.SUBMITTED
+    assert [step.call_index for step in trajectory.steps] == [0, 1, 3]
+    append, compacted = ContextEvent.APPEND, ContextEvent.COMPACTED
+    assert [call.context_event for call in trajectory.calls] == [append, append, append, compacted]
+    assert len(sequences(trajectory)) == 2
 
 
 async def test_cancelled_closes_the_sandbox_and_hands_over_what_happened(episode, watched, renderer):

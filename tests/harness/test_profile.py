@@ -42,6 +42,7 @@ def test_the_digest_changes_with_anything_a_policy_can_notice():
     [
         ('name = "x"\ntools = ["bash"]', "prompts"),
         ('name = "x"\ntools = ["bsh"]\n[prompts]\nsystem = ""', "no such tools: ['bsh']"),
+        ('name = "x"\ntools = ["search", "r2e_search"]\n[prompts]\nsystem = ""', "look the same to a policy"),
         ('name = "x"\ntools = ["bash", "bash"]\n[prompts]\nsystem = ""', "named twice"),
         ('name = "x"\ntools = ["bash"]\n[prompts]\nsystem = "$home"', "unknown fields ['home']"),
         ('name = "x"\ntools = ["bash"]\n[prompts]\nsystem = "costs $"', "write $$"),

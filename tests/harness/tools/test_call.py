@@ -2,12 +2,13 @@
 
 import pytest
 
+from harness.profile import load_profile
 from harness.render.hermes import parse_hermes
-from harness.tools import TOOLS, Call, MalformedCall, read_call
+from harness.tools import Call, MalformedCall, read_call
 
 
 def read(text, **options):
-    return read_call(parse_hermes(text), TOOLS, turn=3, **options)
+    return read_call(parse_hermes(text), load_profile("default").tool_set, turn=3, **options)
 
 
 def test_one_well_formed_call():

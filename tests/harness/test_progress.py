@@ -1,0 +1,27 @@
+"""A trajectory that solved its task and then broke it again is diagnosed so."""
+
+import pytest
+
+from harness.episode import run_episode
+from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
+from harness.profile import load_profile
+from harness.progress import progress
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_solved_and_broken_again(task, image, backend, renderer):
+    solve = gold_script(task)[:-1]
+    undo = Turn(tool="bash", arguments={"command": "git checkout -q -f . && ls"})
+    script = [Turn("Let me see."), Turn(tool="bash", arguments={"command": "ls"}), *solve, undo, SUBMIT]
+    profile = load_profile("default")
+    trajectory = await run_episode(
+        task, policy=ScriptedPolicy(script, renderer), renderer=renderer, profile=profile, backend=backend, image=image
+    )
+
+    found = await progress(trajectory, task, backend, profile=profile)
+
+    assert trajectory.reward == 0.0
+    assert found.solved_at == 1 + len(solve)
+    assert found.broken_at == found.solved_at + 1
+    assert [state.step for state in found.states] == list(range(1, len(script)))
