@@ -12,4 +12,3 @@ install -D "$new/tree"/toolz/dicttoolz.py toolz/dicttoolz.py
 install -D "$new/tree"/toolz/functoolz.py toolz/functoolz.py
 install -D "$new/tree"/toolz/itertoolz.py toolz/itertoolz.py
 install -D "$new/tree"/toolz/sandbox/core.py toolz/sandbox/core.py
-install -D "$new/tree"/versioneer.py versioneer.py
