@@ -80,11 +80,12 @@ async def from_pypi(
     pins = options.pip if options.pip is not None else await _pins(draft, backend)
     draft = replace(draft, pip=[text for text in pins if not _is_itself(text, package)])
     with tempfile.TemporaryDirectory(prefix="agentgym-pair-") as scratch:
-        found = await _discover(draft, Path(scratch), backend)
-        if not found.fail_to_pass and not draft.editable:
+        found = await _attempt(draft, Path(scratch), backend)
+        if found is None:
             # Metadata that only an installation has: some packages read their own version, or run as a console script.
-            builds = await _pins(draft, backend, build_requirements(_tree(source, "old")))
-            draft = replace(draft, editable=True, pip=[text for text in builds if not _is_itself(text, package)])
+            if options.pip is None:
+                pins = await _pins(draft, backend, build_requirements(_tree(source, "old")))
+            draft = replace(draft, editable=True, pip=[text for text in pins if not _is_itself(text, package)])
             found = await _discover(draft, Path(scratch), backend)
     if not found.fail_to_pass:
         raise TaskError(f"{draft.id}: no test tells the releases apart ({len(found.pass_to_pass)} pass on both)")
@@ -169,6 +170,15 @@ async def _pins(draft: PairRecipe, backend: SandboxBackend, more: Sequence[str] 
 
 async def _discover(draft: PairRecipe, scratch: Path, backend: SandboxBackend) -> Discovery:
     return await discover(load_task(write_task(draft, scratch)), backend)
+
+
+async def _attempt(draft: PairRecipe, scratch: Path, backend: SandboxBackend) -> Discovery | None:
+    """What can be discovered without installing the tree; None where that tells the releases apart in no test."""
+    try:
+        found = await _discover(draft, scratch, backend)
+    except TaskError:
+        return None
+    return found if found.fail_to_pass else None
 
 
 def _is_itself(pin: str, package: str) -> bool:

@@ -13,5 +13,4 @@ install -D "$new/tree"/h11/_readers.py h11/_readers.py
 install -D "$new/tree"/h11/_receivebuffer.py h11/_receivebuffer.py
 install -D "$new/tree"/h11/_state.py h11/_state.py
 install -D "$new/tree"/h11/_util.py h11/_util.py
-install -D "$new/tree"/h11/_version.py h11/_version.py
 install -D "$new/tree"/h11/_writers.py h11/_writers.py

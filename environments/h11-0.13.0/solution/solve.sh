@@ -10,5 +10,4 @@ install -D "$new/tree"/h11/_connection.py h11/_connection.py
 install -D "$new/tree"/h11/_headers.py h11/_headers.py
 install -D "$new/tree"/h11/_readers.py h11/_readers.py
 install -D "$new/tree"/h11/_state.py h11/_state.py
-install -D "$new/tree"/h11/_version.py h11/_version.py
 install -D "$new/tree"/h11/_writers.py h11/_writers.py

@@ -9,4 +9,3 @@ install -D "$new/tree"/h11/_connection.py h11/_connection.py
 install -D "$new/tree"/h11/_events.py h11/_events.py
 install -D "$new/tree"/h11/_headers.py h11/_headers.py
 install -D "$new/tree"/h11/_state.py h11/_state.py
-install -D "$new/tree"/h11/_version.py h11/_version.py

@@ -11,4 +11,3 @@ install -D "$new/tree"/toolz/curried/operator.py toolz/curried/operator.py
 install -D "$new/tree"/toolz/functoolz.py toolz/functoolz.py
 install -D "$new/tree"/toolz/itertoolz.py toolz/itertoolz.py
 install -D "$new/tree"/toolz/sandbox/core.py toolz/sandbox/core.py
-rm toolz/_version.py

@@ -1,0 +1,153 @@
+"""Every place in a module where a bug could be, and mutants of them in a fair, seeded, duplicate-free order.
+
+A mutant is the module's text with one node replaced. Annotations, decorators, docstrings and module-level constants are left
+alone: a bug there is either invisible or no mistake of logic. Two mutants are the same if their syntax trees are.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import random
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from agentgym.tasks.mutation.operators import OPERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One bug. path: the module, relative to the root. source: its text with the bug. line: 1-based, in the healthy text.
+
+    function: dotted name of the function it is in. length: lines of that function. key: identifies the bug across runs.
+    """
+
+    path: str
+    operator: str
+    line: int
+    function: str
+    length: int
+    source: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A place where an operator applies; `mutant` writes it out, which costs a copy of the module."""
+
+    path: str
+    operator: str
+    line: int
+    function: str
+    length: int
+    key: str
+    module: cst.Module
+    node: cst.CSTNode
+    wrong: cst.CSTNode
+
+    def mutant(self) -> Mutant | None:
+        """None where the result is no Python, e.g. `break` where only `continue` may stand."""
+        changed = self.module.deep_replace(self.node, self.wrong)
+        source = changed.code if isinstance(changed, cst.Module) else ""
+        try:
+            ast.parse(source)
+        except SyntaxError:
+            return None
+        return Mutant(self.path, self.operator, self.line, self.function, self.length, source, self.key)
+
+
+class _Sites(cst.CSTVisitor):
+    """Collects (operator, node, replacement, function) in source order, inside of functions only."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, cst.CSTNode, cst.CSTNode, str, int]] = []
+        self._names: list[str] = []
+        self._functions: list[cst.FunctionDef] = []
+
+    def visit_Annotation(self, node: cst.Annotation) -> bool:
+        return False
+
+    def visit_Decorator(self, node: cst.Decorator) -> bool:
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self._names.append(node.name.value)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
+        self._names.pop()
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        self._names.append(node.name.value)
+        self._functions.append(node)
+        return not _is_overload(node)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self._names.pop()
+        self._functions.pop()
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        go_on = super().on_visit(node)
+        if self._functions and node is not self._functions[-1]:
+            place = self.get_metadata(PositionProvider, self._functions[-1])
+            length = place.end.line - place.start.line + 1
+            for name, operator in OPERATORS.items():
+                self.found.extend((name, node, wrong, ".".join(self._names), length) for wrong in operator(node))
+        return go_on
+
+
+def _is_overload(node: cst.FunctionDef) -> bool:
+    return any(isinstance(each.decorator, cst.Name) and each.decorator.value == "overload" for each in node.decorators)
+
+
+def sites_of(path: str, text: str) -> list[Site]:
+    """Every site of one module; none where it does not parse."""
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(text))
+        visitor = _Sites()
+        wrapper.visit(visitor)
+    except (cst.ParserSyntaxError, RecursionError):
+        return []
+    positions = wrapper.resolve(PositionProvider)
+    sites = []
+    for operator, node, wrong, function, length in visitor.found:
+        start = positions[node].start
+        identity = f"{path}\0{start.line}\0{start.column}\0{operator}\0{wrapper.module.code_for_node(wrong)}"
+        key = hashlib.sha256(identity.encode()).hexdigest()[:12]
+        sites.append(Site(path, operator, start.line, function, length, key, wrapper.module, node, wrong))
+    return sites
+
+
+def mutants_of(sites: Iterable[Site]) -> Iterator[Mutant]:
+    """The sites written out, each syntax tree once."""
+    seen: set[str] = set()
+    for site in sites:
+        mutant = site.mutant()
+        tree = ast.dump(ast.parse(mutant.source)) if mutant else ""
+        if mutant and tree not in seen:
+            seen.add(tree)
+            yield mutant
+
+
+def shuffled(sites: Iterable[Site], seed: int) -> Iterator[Site]:
+    """The sites in a seeded order that goes round the modules' functions and prefers operators not used lately."""
+    groups: dict[tuple[str, str], list[Site]] = defaultdict(list)
+    for site in sites:
+        groups[site.path, site.function].append(site)
+    dice = random.Random(seed)
+    queues = [sorted(group, key=lambda site: site.key) for _, group in sorted(groups.items())]
+    for queue in queues:
+        dice.shuffle(queue)
+    dice.shuffle(queues)
+    recent: deque[str] = deque(maxlen=40)
+    while any(queues):
+        for queue in filter(None, queues):
+            rarest = min(queue, key=lambda site: recent.count(site.operator))
+            queue.remove(rarest)
+            recent.append(rarest.operator)
+            yield rarest
