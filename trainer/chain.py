@@ -6,11 +6,13 @@ padded; `Chain` knows where each trajectory begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +58,28 @@ class Chain:
         """[N] → [B]: over the trajectory's own tokens."""
         return self.sum(flat) / self.lengths
 
-    def pad(self, flat: Tensor, multiple: int = 1) -> Tensor:
-        """[N] → [B, L], zeros on the right; L is the longest trajectory, rounded up to `multiple`."""
-        width = -(-int(self.lengths.max()) // multiple) * multiple
-        padded = flat.new_zeros(len(self.lengths), width)
-        padded[self._cells(width)] = flat
-        return padded
+    def tiles(self, tokens: int) -> Iterator[tuple[slice, slice]]:
+        """Cut into runs of whole trajectories of about `tokens` tokens: (which trajectories, which flat cells)."""
+        lengths, first, start = self.lengths.tolist(), 0, 0
+        while first < len(lengths):
+            end, stop = first + 1, start + lengths[first]
+            while end < len(lengths) and stop + lengths[end] - start <= tokens:
+                end, stop = end + 1, stop + lengths[end]
+            yield slice(first, end), slice(start, stop)
+            first, start = end, stop
+
+    @cached_property
+    def _rectangular(self) -> bool:
+        return len(self.lengths) > 0 and int(self.lengths.min()) == int(self.lengths.max())
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """[N] → [B, L], zeros on the right; L is the longest trajectory."""
+        if self._rectangular:
+            return flat.view(len(self.lengths), -1)
+        return pad_sequence(flat.split(self.lengths.tolist()), batch_first=True)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """[B, L] → [N], the inverse of `pad`."""
-        return padded[self._cells(padded.shape[1])]
-
-    def _cells(self, width: int) -> Tensor:
-        return torch.arange(width) < self.lengths[:, None]
+        if self._rectangular:
+            return padded.reshape(-1)
+        return torch.cat([row[:length] for row, length in zip(padded, self.lengths.tolist(), strict=True)])

@@ -146,3 +146,14 @@ def test_the_scan_handles_decay_zero_and_one() -> None:
     x = torch.arange(7, dtype=torch.float64)
     y = discounted_suffix_sum(x, torch.tensor([0.0, 1.0], dtype=torch.float64), chain)
     assert y.tolist() == [0, 1, 2, 3, 15, 11, 6]
+
+
+def test_tiles_of_whole_trajectories_change_nothing(monkeypatch) -> None:
+    from trainer.credit import gae
+
+    item = given([5, 700, 1, 130, 64], seed=9)
+    lam = torch.linspace(0.3, 0.99, 5, dtype=torch.float64)
+    for tile in (1, 140, 10_000):
+        monkeypatch.setattr(gae, "TILE", tile)
+        ours = skip_observation_gae(item.token_rewards, item.values, item.bootstrap, item.chain, gamma=0.97, lam=lam)
+        torch.testing.assert_close(ours, by_hand(item, 0.97, lam), rtol=1e-12, atol=1e-12)

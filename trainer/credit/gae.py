@@ -18,16 +18,23 @@ from trainer.credit.protocol import CREDITS, CreditInput, Need
 from trainer.credit.scan import discounted_suffix_sum
 from trainer.errors import TrainConfigError
 
+TILE = 1 << 19
+"""Action tokens worked on at a time: whole trajectories, few enough for a processor's cache."""
+
 
 def skip_observation_gae(
     token_rewards: Tensor, values: Tensor, bootstrap: Tensor, chain: Chain, *, gamma: float, lam: Tensor
 ) -> Tensor:
     """token_rewards, values: [N]; bootstrap, lam: [B]; returns advantages [N]."""
-    following = torch.empty_like(values)
-    following[:-1] = values[1:]
-    following[chain.last] = bootstrap.to(values.dtype)
-    delta = token_rewards + gamma * following - values
-    return discounted_suffix_sum(delta, gamma * lam, chain)
+    advantages = torch.empty_like(values)
+    for rows, cells in chain.tiles(TILE):
+        part, v = Chain(chain.lengths[rows]), values[cells]
+        fall = torch.empty_like(v)  # V_t − γ V_{t+1}
+        torch.sub(v[:-1], v[1:], alpha=gamma, out=fall[:-1])
+        fall[part.last] = v[part.last] - gamma * bootstrap[rows].to(v.dtype)
+        delta = torch.sub(token_rewards[cells], fall, out=fall)
+        advantages[cells] = discounted_suffix_sum(delta, gamma * lam[rows], part)
+    return advantages
 
 
 def discounted_returns(token_rewards: Tensor, bootstrap: Tensor, chain: Chain, *, gamma: float) -> Tensor:
