@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentgym.errors import InputError
@@ -22,7 +23,7 @@ from agentgym.verify import extract_patch, grade
 from agentgym.verify.grade import Grade
 from harness.profile import Profile
 from harness.replay.normalise import normalise
-from harness.tools import TOOLS, Observation, ToolContext
+from harness.tools import Observation, Tool, ToolContext
 from harness.workspace_tree import workspace_tree
 
 
@@ -95,7 +96,7 @@ async def reexecute(
     try:
         seen = profile.observation
         tools = ToolContext(sandbox, task.workdir, seen.max_chars, seen.timeout_s, finish_marker=seen.finish_marker)
-        steps = [await _compare(index, step, tools) for index, step in enumerate(trajectory.steps)]
+        steps = [await _compare(index, step, tools, profile.tool_set) for index, step in enumerate(trajectory.steps)]
         patch = await extract_patch(sandbox, task, backend=backend) if regrade else None
     finally:
         with contextlib.suppress(SandboxError):  # the reaper finds by its labels what could not be removed
@@ -104,12 +105,12 @@ async def reexecute(
     return ReexecuteReport(trajectory.id, tuple(steps), trajectory.reward, verdict, time.monotonic() - started)
 
 
-async def _compare(index: int, step: Step, tools: ToolContext) -> StepComparison:
+async def _compare(index: int, step: Step, tools: ToolContext, known: Mapping[str, Tool]) -> StepComparison:
     if not step.valid:
         return StepComparison(index, step.tool, executed=False, same_bytes=True, identical=True, same_tree=None)
-    if step.tool not in TOOLS:
-        raise InputError(f"step {index} used the tool {step.tool!r}, which this version does not have")
-    now = await TOOLS[step.tool].run(tools, step.arguments)
+    if step.tool not in known:
+        raise InputError(f"step {index} used the tool {step.tool!r}, which the profile does not have")
+    now = await known[step.tool].run(tools, step.arguments)
     tree = await workspace_tree(tools.sandbox, tools.workdir) if step.tree_hash else None
     same_bytes = now.text == step.observation
     before, after = normalise(step.observation), normalise(now.text)
