@@ -23,8 +23,7 @@ from rich.table import Table
 
 from agentgym.cli.images import build_images
 from agentgym.cli.options import config_command
-from agentgym.cli.output import emit, stderr
-from agentgym.cli.replay import reexecute_json
+from agentgym.cli.output import emit, progress, stderr
 from agentgym.cli.rollout import RolloutConfig, make_jobs, run_jobs, summary_table
 from agentgym.cli.shared import backend_for, open_registry, resolve_tasks
 from agentgym.cli.store import checked
@@ -81,8 +80,9 @@ def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
     check = checked(url, TrajectoryFilter())
     _stage(5, "one SAO step from the store")
     report = _train(config, model, run_id, url)
-    _stage(6, "replay of one model episode")
-    replayed, gap = asyncio.run(_replay(url, _longest(summaries), model, backend_name))
+    _stage(6, "replay: the actions in fresh sandboxes, the logprobs from the recorded tokens")
+    chosen = _longest(summaries, "model"), _longest(summaries, "gold")
+    replays, gap = asyncio.run(_replay(url, chosen, model, backend_name))
 
     summary = {
         "gold_reward": _mean_reward(summaries, "gold"),
@@ -98,7 +98,11 @@ def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
             "kept_fraction": report.kept_fraction,
             "tokens": report.tokens,
         },
-        "replay": {key: reexecute_json(replayed)[key] for key in ("steps", "identical")},
+        "replay": {
+            "steps": sum(len(one.steps) for one in replays),
+            "executed": sum(step.executed for one in replays for step in one.steps),
+            "identical": sum(one.identical for one in replays),
+        },
         "checkpoint": str(report.checkpoint),
         "run_id": run_id,
         "sandbox": backend_name,
@@ -162,24 +166,32 @@ def _train(config: QuickstartConfig, model: Path, run_id: str, url: str) -> Trai
         return train(settings, on_event)
 
 
-def _longest(summaries: Sequence[TrajectorySummary]) -> str:
-    """The model trajectory with most steps: the one with most to go wrong in a replay."""
-    return max((one for one in summaries if one.policy == "model"), key=lambda one: (one.steps, one.id)).id
+def _longest(summaries: Sequence[TrajectorySummary], policy: str) -> str:
+    """The trajectory of this policy with most steps: the one with most to go wrong in a replay."""
+    return max((one for one in summaries if one.policy == policy), key=lambda one: (one.steps, one.id)).id
 
 
-async def _replay(url: str, trajectory: str, model: Path, backend_name: str) -> tuple[ReexecuteReport, float]:
+async def _replay(
+    url: str, trajectories: Sequence[str], model: Path, backend_name: str
+) -> tuple[list[ReexecuteReport], float]:
+    """Run each trajectory's steps again; and the largest logprob gap of the first one's tokens."""
     from harness.replay import profile_of, reexecute, rescore
 
+    registry = open_registry(url)
     with Store.open(url) as store:
-        record = store.get(trajectory)
-        profile = profile_of(record, store)
-    task = open_registry(url).get(record.task_digest).load()
+        records = [store.get(one) for one in trajectories]
+        profiles = [profile_of(record, store) for record in records]
+    replays: list[ReexecuteReport] = []
     async with backend_for(backend_name, owner="quickstart replay") as backend:
-        with stderr.status(f"running its {len(record.steps)} steps again in a fresh sandbox…"):
-            replayed = await reexecute(record, task, backend, profile=profile)
-    with stderr.status("computing its logprobs again with the weights that sampled it…"):
-        gap = rescore(record, model).max_gap
-    return replayed, gap
+        with progress() as bars:
+            bar = bars.add_task("running steps again", total=len(records))
+            for record, profile in zip(records, profiles, strict=True):
+                task = registry.get(record.task_digest).load()
+                replays.append(await reexecute(record, task, backend, profile=profile))
+                bars.advance(bar)
+    with stderr.status("computing the logprobs again with the weights that sampled them…"):
+        gap = rescore(records[0], model).max_gap
+    return replays, gap
 
 
 def _mean_reward(summaries: Sequence[TrajectorySummary], policy: str) -> float | None:
@@ -222,13 +234,16 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
             f"policy loss {sao['policy_loss']:.4g}, value loss {sao['value_loss']:.4g}, "
             f"{sao['kept_fraction']:.0%} of {sao['tokens']} sampled tokens kept",
         ),
-        ("replay", f"{replay['identical']} of {replay['steps']} steps came back the same"),
+        (
+            "replay",
+            f"{replay['identical']} of {replay['steps']} steps came back the same ({replay['executed']} ran a command)",
+        ),
         ("logprobs, recomputed", f"largest gap {summary['logprob_gap']:.1e}"),
         ("sandbox", summary["sandbox"]),
         ("time", f"{summary['seconds']:.0f} s; details in {path}"),
     ):
         facts.add_row(name, value)
-    longest = _longest(summaries)[:8]
+    longest = _longest(summaries, "model")[:8]
     steps = (
         f"  agentgym store show {longest} --store {url}",
         f"  agentgym serve --store {url}",
