@@ -51,4 +51,5 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing agentgym and its development tools (a minute or two the first time)…"
 	@$(PIP) -e '.[dev]'
+	@$(PIP) --no-deps verl==0.9.1
 	@touch $@ $(VENV)/.runtime
