@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import agentgym  # noqa: F401 - before any test loads torch: it decides how torch's threads wait
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 

@@ -7,8 +7,10 @@ What makes the record exact, and is checked rather than assumed:
   A probe decides: sampling with a single allowed token has logprob 0 there, and the raw one otherwise;
 - every sampling parameter is sent, since a server fills in what is missing from the model's `generation_config.json`.
 
-A weight update waits until the requests of this client have ended, so each generation has one version. The server must
-run with `VLLM_SERVER_DEV_MODE=1` for it, and must be given an *untied* checkpoint (`agentgym.models.untie`).
+A weight update waits until the requests of this client have ended, so each generation has one version. It is done when
+what the server then samples has the logprobs that transformers computes from the new checkpoint: a server can keep part
+of the old weights without an error (a CPU server does so with a tied LM head, hence `agentgym.models.untie`). Updates
+need a server started with `VLLM_SERVER_DEV_MODE=1`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ class VllmPolicyConfig(Config):
     timeout_s: float = Field(default=600.0, gt=0, description="longest wait for one generation, seconds")
     retries: int = Field(default=5, ge=0, description="attempts after a connection failure or a busy server")
     backoff_s: float = Field(default=0.5, gt=0, description="first wait before a retry; doubles each time")
+    publish_tolerance: float = Field(
+        default=0.02, gt=0, description="largest logprob gap after a weight update, nats; a bf16 server needs more"
+    )
 
 
 class VllmPolicy:
@@ -94,21 +99,36 @@ class VllmPolicy:
     async def load_weights(self, path: Path, version: int) -> None:
         """Make the server serve another checkpoint (an untied one, on a disk it sees) as `version`.
 
-        Waits for this client's requests to end. Raises PolicyError where the server refuses.
+        Waits for this client's requests to end. Raises PolicyError where the server refuses, or serves other weights
+        afterwards than were asked for.
         """
         self._open.clear()
         try:
             await self._idle.wait()
-            await self._post("/pause?mode=abort", None)
+            await self._post("/pause?mode=keep", None)
             try:
                 reload = {"method": "reload_weights", "kwargs": {"weights_path": str(path)}}
                 await self._post("/collective_rpc", reload)
                 await self._post("/reset_prefix_cache", None)
             finally:
                 await self._post("/resume", None)
+            gap = await self._publish_gap(path)
+            if gap > self.config.publish_tolerance:
+                raise PolicyError(
+                    f"after loading {path} the server's logprobs are off by {gap:.2g}: it does not serve those weights",
+                    hint="start the server from an untied checkpoint and publish untied ones (agentgym.models.untie)",
+                )
+            await self._post("/update_weight_version", {"new_version": str(version)})
             self._version = version
         finally:
             self._open.set()
+
+    async def _publish_gap(self, path: Path) -> float:
+        """Largest difference between the server's logprobs on fresh samples and those `path` gives them."""
+        prompt, sampling = np.arange(3, 19, dtype=np.int32), Sampling(seed=0)
+        body = self._body(prompt.tolist(), sampling, 32, [])
+        found = _generation(await self._post("/v1/completions", body), body["prompt"], sampling, 0)
+        return await asyncio.to_thread(_gap, path, prompt, found)
 
     async def end_episode(self, episode_id: str) -> None:
         """Nothing to forget: the server's prefix cache is shared and evicts by itself."""
@@ -199,6 +219,20 @@ class VllmPolicy:
                 f"the server at {self._url} reports raw logprobs, not those of the distribution it samples from",
                 hint=_SERVE_HINT,
             )
+
+
+def _gap(path: Path, prompt: Int32Array, found: Generation) -> float:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from harness.policies.sampling import recompute
+
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    ids = torch.from_numpy(np.concatenate([prompt, found.token_ids]).astype(np.int64))
+    with torch.inference_mode():
+        logits = model(input_ids=ids[None]).logits[0, len(prompt) - 1 : -1]
+    again = recompute(logits, ids[len(prompt) :], Sampling()).numpy()
+    return float(np.abs(again - found.logprobs).max())
 
 
 def _generation(answer: Any, prompt: list[int], sampling: Sampling, version: int) -> Generation:

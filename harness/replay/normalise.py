@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 
 _UNITS = r"(?:ns|[uµm]s|m?sec(?:ond)?s?|s|min(?:ute)?s?)"
+_DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +)"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 
 RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("<timestamp>", r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| ?[+-]\d\d:?\d\d)?)?\b"),
-        ("<timestamp>", rf"\b{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d(?::\d\d)?(?: \w+)? ?(?:\d{{4}})?|\d{{4}})\b"),
+        ("<timestamp>", rf"\b{_DAY}?{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d(?::\d\d)?(?: \w+)? ?(?:\d{{4}})?|\d{{4}})\b"),
         ("<clock>", r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"),
         ("<address>", r"\b0x[0-9a-fA-F]{6,16}\b"),
         ("<duration>", rf"\b\d+\.\d+ ?{_UNITS}\b"),

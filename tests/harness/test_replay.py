@@ -20,9 +20,8 @@ from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 from harness.profile import Profile, load_profile
 from harness.render import GuardedRenderer
 from harness.replay import Rescorer, reexecute, rescore
-from harness.replay.normalise import normalise
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("grade_each_patch_once")]
 
 
 @pytest.fixture(scope="session")
@@ -86,33 +85,6 @@ async def test_another_version_of_the_task_is_refused(play, task, backend, profi
         await reexecute(recorded, replace(task, digest="sha256:" + "0" * 64), backend, profile=profile)
 
 
-@pytest.mark.parametrize(
-    ("then", "now"),
-    [
-        ("3 passed in 0.12s", "3 passed in 1.05s"),
-        ("Sun Nov 29 19:13:26 UTC 2026", "Mon Nov 30 08:00:01 UTC 2026"),
-        ("2026-11-29T19:13:26.123Z start", "2026-11-30T01:02:03.9Z start"),
-        ("<object at 0x7f3a12b2c0d0>", "<object at 0x7ffee012c0d0>"),
-        ("[1] 4242", "[1] 77"),
-        ("pid=31 up", "pid=902 up"),
-        ("wrote /tmp/tmpk3x_91ab/out.txt", "wrote /tmp/tmpzz81qqab/out.txt"),
-        ("real\t0m1.204s", "real\t0m0.900s"),
-        ("-rw-r--r-- 1 a a 10 Nov 29 19:13 x.py", "-rw-r--r-- 1 a a 10 Nov  3 07:00 x.py"),
-    ],
-)
-def test_what_means_nothing_is_normalised(then: str, now: str) -> None:
-    assert then != now
-    assert normalise(then) == normalise(now)
-
-
-@pytest.mark.parametrize(
-    ("then", "now"),
-    [("3 passed", "2 passed"), ("x = 1.5", "x = 2.5"), ("line 10", "line 11"), ("0x1f", "0x2f"), ("/tmp/a", "/tmp/b")],
-)
-def test_what_means_something_is_not(then: str, now: str) -> None:
-    assert normalise(then) != normalise(now)
-
-
 @pytest.fixture(scope="session")
 def model_dir() -> Path:
     return pull()
@@ -121,7 +93,7 @@ def model_dir() -> Path:
 async def test_a_model_trajectory_is_rescored_to_what_was_recorded(
     task, image, backend, renderer, profile, model_dir
 ) -> None:
-    short = {"max_turns": 3, "max_tokens_per_turn": 24}
+    short = {"max_turns": 2, "max_tokens_per_turn": 16}
     document = profile.model_dump()
     quick = Profile.model_validate({**document, "limits": {**document["limits"], **short}})
     policy = TorchPolicy(TorchPolicyConfig(model=str(model_dir)))

@@ -1,0 +1,146 @@
+"""The vLLM policy against a real server: exact ids, exact logprobs, weight updates that are checked, typed failures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from agentgym.store.records import FinishReason, Sampling, VersionSpan
+from harness.policies.protocol import PolicyError
+from harness.policies.sampling import recompute
+from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
+
+
+def with_server(test):
+    """Starting the server takes up to some minutes on a busy machine."""
+    return pytest.mark.vllm(pytest.mark.timeout(900)(test))
+
+
+@pytest.fixture
+async def served(vllm_url: str):
+    policy = VllmPolicy(VllmPolicyConfig(url=vllm_url + "/v1"))
+    yield policy
+    await policy.close()
+
+
+def prompt_of(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:
+    ids = tokenizer.encode(f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n")
+    return np.asarray(ids, dtype=np.int32)
+
+
+def gap(model: PreTrainedModel, prompt: np.ndarray, answer, sampling: Sampling) -> float:
+    ids = torch.from_numpy(np.concatenate([prompt, answer.token_ids]).astype(np.int64))
+    with torch.inference_mode():
+        logits = model(input_ids=ids[None]).logits[0, len(prompt) - 1 : -1]
+    return float(np.abs(recompute(logits, ids[len(prompt) :], sampling).numpy() - answer.logprobs).max())
+
+
+@with_server
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(seed=1),
+        Sampling(temperature=0.5, seed=2),
+        Sampling(temperature=1.4, top_k=10, seed=3),
+        Sampling(top_p=0.8, seed=4),
+        Sampling(temperature=0.0),
+    ],
+    ids=str,
+)
+async def test_logprobs_are_those_of_the_sampled_distribution(served, reference, tokenizer, sampling) -> None:
+    prompt = prompt_of(tokenizer, "Write a haiku about a compiler.")
+    answer = await served.generate(prompt, sampling=sampling, max_tokens=16, stop_token_ids=(2,), episode_id="a")
+    assert answer.token_ids.dtype == np.int32
+    assert answer.logprobs.dtype == np.float32
+    assert answer.versions == (VersionSpan(0, 0, len(answer.token_ids)),)
+    assert gap(reference, prompt, answer, sampling) < 1e-3
+
+
+@with_server
+async def test_the_stop_token_is_part_of_the_generation_and_seeds_decide(served, tokenizer) -> None:
+    prompt = prompt_of(tokenizer, "What is the capital of France?")
+    options = {"max_tokens": 40, "stop_token_ids": (2,), "episode_id": "a"}
+    answer = await served.generate(prompt, sampling=Sampling(temperature=0.0), **options)
+    assert answer.finish_reason is FinishReason.STOP
+    assert answer.token_ids[-1] == 2
+    assert (answer.logprobs == 0).all()
+    one, same = [await served.generate(prompt, sampling=Sampling(seed=5), **options) for _ in range(2)]
+    assert one.token_ids.tolist() == same.token_ids.tolist()
+
+
+@with_server
+async def test_the_context_is_the_servers(served) -> None:
+    assert served.context_length == 1024
+    full = np.full(1020, 100, dtype=np.int32)
+    cut = await served.generate(full, sampling=Sampling(), max_tokens=50, stop_token_ids=(), episode_id="a")
+    assert (len(cut.token_ids), cut.finish_reason) == (4, FinishReason.LENGTH)
+    with pytest.raises(PolicyError, match="context of 1024"):
+        await served.generate(
+            np.full(1024, 100, dtype=np.int32), sampling=Sampling(), max_tokens=1, stop_token_ids=(), episode_id="a"
+        )
+
+
+@with_server
+async def test_a_weight_update_waits_for_requests_and_is_checked(
+    served, untied_dir, reference, tokenizer, tmp_path: Path
+) -> None:
+    changed = AutoModelForCausalLM.from_pretrained(untied_dir, dtype=torch.float32)
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter.mul_(1.01)
+    changed.save_pretrained(tmp_path / "next")
+    prompt, sampling = prompt_of(tokenizer, "Tell a story."), Sampling(seed=9)
+    options = {"sampling": sampling, "stop_token_ids": (), "episode_id": "a"}
+    running = asyncio.create_task(served.generate(prompt, max_tokens=32, **options))
+    await asyncio.sleep(0.2)
+    try:
+        await served.load_weights(tmp_path / "next", 7)
+        assert served.version == 7
+        before = await running
+        after = await served.generate(prompt, max_tokens=32, **options)
+        assert before.versions == (VersionSpan(0, 0, 32),)
+        assert after.versions == (VersionSpan(7, 0, 32),)
+        assert gap(reference, prompt, before, sampling) < 1e-3
+        assert gap(changed.eval(), prompt, after, sampling) < 1e-3
+        async with httpx.AsyncClient() as client:
+            told = await client.get(f"{served.config.url.removesuffix('/v1')}/weight_info")
+        assert told.json() == {"weight_version": "7"}
+    finally:
+        await served.load_weights(untied_dir, 0)
+
+
+@with_server
+async def test_a_publish_that_did_not_arrive_is_an_error(served, untied_dir, tmp_path: Path, monkeypatch) -> None:
+    """Given a server that answers but keeps its weights, then the update fails and the version stays."""
+    changed = AutoModelForCausalLM.from_pretrained(untied_dir, dtype=torch.float32)
+    with torch.no_grad():
+        changed.lm_head.weight.mul_(1.3)
+    changed.save_pretrained(tmp_path / "next")
+    post = served._post
+
+    async def ignoring_reload(path, body):
+        return None if path == "/collective_rpc" else await post(path, body)
+
+    monkeypatch.setattr(served, "_post", ignoring_reload)
+    with pytest.raises(PolicyError, match="does not serve those weights"):
+        await served.load_weights(tmp_path / "next", 1)
+    assert served.version == 0
+
+
+@with_server
+async def test_a_refused_request_is_an_error_at_once(served) -> None:
+    with pytest.raises(PolicyError, match="HTTP 400"):
+        await served.generate(
+            np.asarray([10**6], dtype=np.int32), sampling=Sampling(), max_tokens=1, stop_token_ids=(), episode_id="a"
+        )
+
+
+def test_no_server_is_a_policy_error_with_the_command() -> None:
+    with pytest.raises(PolicyError, match="api_server"):
+        VllmPolicy(VllmPolicyConfig(url="http://127.0.0.1:9"))
