@@ -21,7 +21,7 @@ from trainer import checkpoint
 from trainer.batch import Batch
 from trainer.checkpoint import TrainState
 from trainer.config import TrainConfig
-from trainer.errors import EvidenceError
+from trainer.errors import EvidenceError, TrainConfigError
 from trainer.evidence import Evidence
 from trainer.feed import Feed
 from trainer.learner import Learner
@@ -125,7 +125,12 @@ _LAST = ("policy_loss", "value_loss", "kept_fraction", "explained_variance", "ef
 
 def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
     """The learner, where its run stands, and the directory its tokenizer files come from."""
-    found = checkpoint.newest(config.output) if config.resume else None
+    found = checkpoint.newest(config.output)
+    if found is not None and not config.resume:
+        raise TrainConfigError(
+            f"{config.output} holds the checkpoints of another run (newest: {found.name}) and resume = false",
+            hint="name another output directory, or remove this one",
+        )
     if found is not None:
         learner, state = checkpoint.load(found, config)
         return learner, state, found / "policy"
