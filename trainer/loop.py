@@ -74,7 +74,6 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
     tell = on_event or _silent
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    config.output.mkdir(parents=True, exist_ok=True)
     tell(TrainEvent("load", 0))
     learner, state, source = _open(config)
     feed = Feed(config, learner.credit, version=learner.version, used=state.used)
