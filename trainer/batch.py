@@ -42,13 +42,14 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """B trajectories, N action tokens. behaviour, temperature: float32[N]; version: int64[N]; rewards: float32[B]."""
+    """B trajectories, N action tokens. behaviour, temperature: float32[N]; version, calls: int64[N]; rewards: float32[B]."""
 
     evidence: tuple[Evidence, ...]
     chain: Chain
     behaviour: Tensor
     temperature: Tensor
     version: Tensor
+    calls: Tensor
     rewards: Tensor
     truncated: Tensor
     micro_batches: tuple[MicroBatch, ...]
@@ -92,6 +93,7 @@ class Batch:
             behaviour=torch.cat([row.behaviour for row in rows]),
             temperature=torch.cat([row.temperature for row in rows]),
             version=torch.cat([row.version for row in rows]),
+            calls=torch.cat([row.call_index for row in rows]),
             rewards=torch.tensor([item.reward for item in evidence]),
             truncated=torch.tensor([item.truncated for item in evidence]),
             micro_batches=tuple(micro_batches),

@@ -76,7 +76,7 @@ class Chain:
         """[N] → [B, L], zeros on the right; L is the longest trajectory."""
         if self._rectangular:
             return flat.view(len(self.lengths), -1)
-        return pad_sequence(flat.split(self.lengths.tolist()), batch_first=True)
+        return pad_sequence(list(flat.split(self.lengths.tolist())), batch_first=True)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """[B, L] → [N], the inverse of `pad`."""

@@ -6,12 +6,35 @@ This module imports no torch, so that a command line can list the options quickl
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from trainer.errors import TrainConfigError
+
+
+class RunConfig(BaseModel):
+    """What is trained, on what, for how long."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: Path = Field(description="The policy to train: a transformers model directory.")
+    store: str = Field(description="Where the trajectories are: a SQLAlchemy URL.")
+    output: Path = Field(description="Directory for checkpoints and metrics.jsonl.")
+    steps: int = Field(1, ge=1, description="Policy updates to take; fewer where the evidence runs out.")
+    batch_trajectories: int = Field(128, ge=1, description="Trajectories per policy update.")
+    min_trajectories: int = Field(1, ge=1, description="No update with fewer trajectories than this.")
+    max_batch_tokens: int | None = Field(
+        None, ge=2, description="A batch stops growing at this many tokens; null: no bound."
+    )
+    run_id: str | None = Field(None, description="Only trajectories of this rollout run.")
+    split: str | None = Field(None, description="Only trajectories on tasks of this split.")
+    model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
+    resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
+    keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
+    seed: int = Field(0, description="Seed of everything drawn at random.")
+    threads: int | None = Field(None, ge=1, description="CPU threads of torch; null: leave as they are.")
 
 
 class EvidenceRules(BaseModel):
@@ -33,9 +56,9 @@ class LearnerConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     credit: str = Field("sao-gae", description="How rewards become advantages.")
-    credit_options: dict[str, Any] = Field(default_factory=dict, description="Options of the credit rule.")
+    credit_options: dict[str, Any] = Field(default_factory=dict, description="Options of the credit rule (JSON).")
     objective: str = Field("sao", description="How advantages become a loss.")
-    objective_options: dict[str, Any] = Field(default_factory=dict, description="Options of the objective.")
+    objective_options: dict[str, Any] = Field(default_factory=dict, description="Options of the objective (JSON).")
     policy_learning_rate: float = Field(1e-6, gt=0, description="AdamW learning rate of the policy.")
     policy_updates: int = Field(1, ge=1, description="Policy updates per batch; SAO takes one.")
     value_learning_rate: float = Field(5e-6, gt=0, description="AdamW learning rate of the critic's projections.")
@@ -67,6 +90,11 @@ class LearnerConfig(BaseModel):
         2048, ge=1, description="Micro-batches with more tokens recompute activations instead of keeping them."
     )
 
+    @field_validator("credit_options", "objective_options", mode="before")
+    @classmethod
+    def _as_on_a_command_line(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _known_algorithms(self) -> LearnerConfig:
         from trainer.credit import CREDITS
@@ -84,25 +112,8 @@ class LearnerConfig(BaseModel):
         return self
 
 
-class TrainConfig(EvidenceRules, LearnerConfig):
+class TrainConfig(LearnerConfig, EvidenceRules, RunConfig):
     """One training run over a store."""
-
-    model: Path = Field(description="The policy to train: a transformers model directory.")
-    store: str = Field(description="Where the trajectories are: a SQLAlchemy URL.")
-    output: Path = Field(description="Directory for checkpoints and metrics.jsonl.")
-    steps: int = Field(1, ge=1, description="Policy updates to take; fewer where the evidence runs out.")
-    batch_trajectories: int = Field(128, ge=1, description="Trajectories per policy update.")
-    min_trajectories: int = Field(1, ge=1, description="No update with fewer trajectories than this.")
-    max_batch_tokens: int | None = Field(
-        None, ge=2, description="A batch stops growing at this many tokens; null: no bound."
-    )
-    run_id: str | None = Field(None, description="Only trajectories of this rollout run.")
-    split: str | None = Field(None, description="Only trajectories on tasks of this split.")
-    model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
-    resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
-    keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
-    seed: int = Field(0, description="Seed of everything drawn at random.")
-    threads: int | None = Field(None, ge=1, description="CPU threads of torch; null: leave as they are.")
 
     @model_validator(mode="after")
     def _imitation_has_no_ratio(self) -> TrainConfig:

@@ -64,6 +64,7 @@ class Learner:
             values=values,
             bootstrap=bootstrap,
             logprobs=proximal,
+            calls=batch.calls,
             reward_vectors=batch.reward_vectors() if "reward_vectors" in self.credit.needs else None,
         )
         advantages = self.credit.advantages(given).float()

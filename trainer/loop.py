@@ -21,7 +21,7 @@ from trainer import checkpoint
 from trainer.batch import Batch
 from trainer.checkpoint import TrainState
 from trainer.config import TrainConfig
-from trainer.errors import EvidenceError
+from trainer.errors import EvidenceError, TrainConfigError
 from trainer.evidence import Evidence
 from trainer.feed import Feed
 from trainer.learner import Learner
@@ -74,7 +74,6 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
     tell = on_event or _silent
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    config.output.mkdir(parents=True, exist_ok=True)
     tell(TrainEvent("load", 0))
     learner, state, source = _open(config)
     feed = Feed(config, learner.credit, version=learner.version, used=state.used)
@@ -125,7 +124,12 @@ _LAST = ("policy_loss", "value_loss", "kept_fraction", "explained_variance", "ef
 
 def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
     """The learner, where its run stands, and the directory its tokenizer files come from."""
-    found = checkpoint.newest(config.output) if config.resume else None
+    found = checkpoint.newest(config.output)
+    if found is not None and not config.resume:
+        raise TrainConfigError(
+            f"{config.output} holds the checkpoints of another run (newest: {found.name}) and resume = false",
+            hint="name another output directory, or remove this one",
+        )
     if found is not None:
         learner, state = checkpoint.load(found, config)
         return learner, state, found / "policy"

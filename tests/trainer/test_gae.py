@@ -157,3 +157,24 @@ def test_tiles_of_whole_trajectories_change_nothing(monkeypatch) -> None:
         monkeypatch.setattr(gae, "TILE", tile)
         ours = skip_observation_gae(item.token_rewards, item.values, item.bootstrap, item.chain, gamma=0.97, lam=lam)
         torch.testing.assert_close(ours, by_hand(item, 0.97, lam), rtol=1e-12, atol=1e-12)
+
+
+def test_step_granularity_gives_each_action_one_advantage() -> None:
+    """Given actions of 2, 1 and 3 tokens, then their values are those before their first tokens."""
+    chain = Chain(torch.tensor([6, 2]))
+    values = torch.tensor([0.1, 9.0, 0.4, 0.7, 9.0, 9.0, 0.2, 9.0], dtype=torch.float64)
+    rewards = torch.zeros(8, dtype=torch.float64)
+    rewards[chain.last] = 1.0
+    item = CreditInput(
+        chain=chain,
+        token_rewards=rewards,
+        rewards=torch.ones(2),
+        groups=("a", "b"),
+        values=values,
+        bootstrap=torch.zeros(2),
+        calls=torch.tensor([0, 0, 1, 2, 2, 2, 2, 2]),
+    )
+    ours = CREDITS.build("step-gae", {"alpha": None, "lam": 0.5}).advantages(item)
+    third, second = 1 - 0.7, 0.7 - 0.4 + 0.5 * (1 - 0.7)
+    first = 0.4 - 0.1 + 0.5 * second
+    assert ours.tolist() == pytest.approx([first, first, second, third, third, third, 0.8, 0.8])

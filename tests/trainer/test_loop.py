@@ -14,7 +14,7 @@ from agentgym.store import Store
 from agentgym.store.records import PolicyKind
 from trainer import checkpoint
 from trainer.config import TrainConfig
-from trainer.errors import CheckpointError, EvidenceError
+from trainer.errors import CheckpointError, EvidenceError, TrainConfigError
 from trainer.loop import TrainEvent, train
 
 
@@ -119,6 +119,12 @@ def test_resuming_under_another_credit_is_refused(policy_dir, store_url, tmp_pat
         train(config(policy_dir, store_url, tmp_path / "out", credit="grpo"))
 
 
+def test_a_fresh_run_never_overwrites_another(policy_dir, store_url, tmp_path) -> None:
+    train(config(policy_dir, store_url, tmp_path / "out"))
+    with pytest.raises(TrainConfigError, match="step-000001"):
+        train(config(policy_dir, store_url, tmp_path / "out", resume=False))
+
+
 def test_group_rules_leave_out_lone_rollouts(policy_dir, store_url, tmp_path, policy, sample) -> None:
     with Store.open(store_url) as store:
         store.add(sample(policy, seed=20, group="alone"))
@@ -128,8 +134,6 @@ def test_group_rules_leave_out_lone_rollouts(policy_dir, store_url, tmp_path, po
 
 
 def test_an_unknown_option_names_the_nearest(policy_dir, store_url, tmp_path) -> None:
-    from trainer.errors import TrainConfigError
-
     with pytest.raises(TrainConfigError, match="did you mean 'epsilon_low'"):
         config(policy_dir, store_url, tmp_path, objective_options={"epsilon_lo": 0.1})
     with pytest.raises(TrainConfigError, match="did you mean 'sao'"):
@@ -171,8 +175,6 @@ def policy_loglikelihood(policy, url: str) -> float:
 
 
 def test_a_demonstration_cannot_be_reweighted(policy_dir, store_url, tmp_path) -> None:
-    from trainer.errors import TrainConfigError
-
     with pytest.raises(TrainConfigError, match="no behaviour policy"):
         config(policy_dir, store_url, tmp_path, imitate=True)
 

@@ -6,6 +6,7 @@ from trainer.credit import evpo as evpo
 from trainer.credit import gae as gae
 from trainer.credit import group as group
 from trainer.credit import reinforce as reinforce
+from trainer.credit import step_gae as step_gae
 from trainer.credit import vpo as vpo
 from trainer.credit.protocol import CREDITS, Credit, CreditInput
 

@@ -19,7 +19,8 @@ class CreditInput:
     also when the episode ended on an observation. rewards: float[B], the verdicts. groups: B names, equal for
     rollouts of one prompt. values: float[N], V of the prefix before each action token; bootstrap: float[B], V after
     the last one where a budget cut the episode, 0 where it ended. logprobs: float[N], of the policy
-    before the update. reward_vectors: float[B, D]. What a rule does not need may be None.
+    before the update. reward_vectors: float[B, D]. calls: int64[N], the model call that sampled each
+    token. What a rule does not need may be None.
     """
 
     chain: Chain
@@ -30,6 +31,7 @@ class CreditInput:
     bootstrap: Tensor | None = None
     logprobs: Tensor | None = None
     reward_vectors: Tensor | None = None
+    calls: Tensor | None = None
 
 
 Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors"]
