@@ -89,8 +89,7 @@ async def from_pypi(
             found = await _discover(draft, Path(scratch), backend)
     if not found.fail_to_pass:
         raise TaskError(f"{draft.id}: no test tells the releases apart ({len(found.pass_to_pass)} pass on both)")
-    material = PypiMaterial(source, tuple(draft.test_paths))
-    text = options.instruction or instruction_from_failures(package, found, material)
+    text = options.instruction or instruction_from_failures(package, found)
     recipe = replace(
         draft,
         instruction=text,
@@ -114,7 +113,7 @@ def draft_of(source: PypiSource, options: PairOptions, *, same: bool = False) ->
         raise TaskError(f"{task_id}: the source distribution of {source.new} ships no tests")
     if not changed and not removed and not same:
         raise TaskError(f"{task_id}: the releases do not differ in source files")
-    lines = changed_lines(material)
+    lines = changed_lines(material.gold_patch())
     if lines > MAX_SOURCE_LINES:
         raise TaskError(f"{task_id}: {lines} changed source lines are more than one task ({MAX_SOURCE_LINES})")
     has_src = any(name.startswith("src/") and name.endswith(".py") for name in names)
@@ -130,9 +129,9 @@ def _tree(source: PypiSource, which: str) -> Path:
     return release_tree(source.package, filename, sha256)
 
 
-def changed_lines(material: PypiMaterial) -> int:
-    """Added and removed lines of the gold patch, binary parts not counted."""
-    lines = material.gold_patch().splitlines()
+def changed_lines(patch: bytes) -> int:
+    """Added and removed lines of a diff, binary parts not counted."""
+    lines = patch.splitlines()
     return sum(line.startswith((b"+", b"-")) and not line.startswith((b"+++ ", b"--- ")) for line in lines)
 
 
@@ -158,13 +157,18 @@ async def pins_for(draft: PairRecipe, backend: SandboxBackend, more: Sequence[st
     old, new = _tree(draft.source, "old"), _tree(draft.source, "new")
     hidden = split_files(new, tuple(draft.test_paths))[1]
     requirements = [*requirements_of(old, new, hidden, draft.source.package), *more]
+    return await pin_requirements(requirements, draft.source.package, backend)
+
+
+async def pin_requirements(requirements: Sequence[str], package: str, backend: SandboxBackend) -> list[str]:
+    """`name==version` for the requirements and all they need, without the package itself."""
     with tempfile.TemporaryDirectory(prefix="agentgym-pins-") as name:
         context = Path(name)
         (context / "Dockerfile").write_text(_BASE)
         spec = ImageSpec(name="agentgym-pins", digest=tree_digest(context), context=context)
         sandbox = await backend.start(await backend.ensure_image(spec), Limits(network=True))
         try:
-            return await pin(sandbox, requirements, draft.source.package)
+            return await pin(sandbox, requirements, package)
         finally:
             await sandbox.close()
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from agentgym.sandbox.protocol import ImageSpec, SandboxBackend
 from agentgym.tasks.digest import tree_digest
+from agentgym.tasks.files_task import copy_tree
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.mutants import Mutant, mutants_of, shuffled, sites_of
 from agentgym.tasks.mutation.trial import Trial
-from agentgym.tasks.mutation.write import copy_tree, write_mutant
+from agentgym.tasks.mutation.write import write_mutant
 
 TOO_MANY_NOTICE = 0.5
 """A bug that breaks more than this share of the tests is no puzzle."""

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shlex
-import shutil
+import tempfile
 from pathlib import Path
 
-from agentgym.tasks import harbor_verify
-from agentgym.tasks.diff import tree_diff
-from agentgym.tasks.digest import content_files
+from agentgym.tasks.files_task import FilesRecipe, write_files_task
 from agentgym.tasks.instructions import readable
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.mutants import Mutant
 from agentgym.tasks.mutation.trial import Outcome
-from agentgym.tasks.pypi_pair import PYTEST_ENV
-from agentgym.tasks.toml import table
 
 HELD_OUT_SHARE = 5
 """One module in this many is held out, with all its bugs."""
@@ -56,76 +50,28 @@ def instruction(base: Base, outcome: Outcome) -> str:
 
 def write_mutant(base: Base, mutant: Mutant, outcome: Outcome, parent: Path) -> Path:
     """Write `parent/<base>-<key>/`; returns it."""
-    root = parent / f"{base.name}-{mutant.key}"
-    if root.exists():
-        shutil.rmtree(root)
-    context = root / "environment"
-    bug = context / "bug" / mutant.path
-    bug.parent.mkdir(parents=True)
-    bug.write_text(mutant.source, encoding="utf-8")
-    for name, source in base.context.items():
-        copy_tree(source, context / name)
-    (context / "Dockerfile").write_text(f"{base.dockerfile}COPY bug/ /testbed/\n", encoding="utf-8")
-    for name in base.tests:
-        copy_tree(base.tree / name, root / "tests/hidden" / name)
-    (root / "solution").mkdir()
-    files = frozenset([mutant.path])
-    (root / "solution/gold.patch").write_bytes(tree_diff(context / "bug", base.tree, files, files))
-    copy_tree(base.tree / mutant.path, root / "solution/healthy" / mutant.path)
-    _script(root / "solution/solve.sh", "cp -R /solution/healthy/. /testbed/\n")
-    shutil.copyfile(harbor_verify.__file__, root / "tests/harbor_verify.py")
-    owned = " ".join(f"--owned {shlex.quote(glob)}" for glob in base.test_paths)
-    _script(
-        root / "tests/test.sh",
-        "mkdir -p /logs/verifier\ncd /testbed\n"
-        "python3 /tests/harbor_verify.py --hidden /tests/hidden --expected /tests/expected.json \\\n"
-        f"    --reward /logs/verifier/reward.txt {owned} -- {shlex.join(base.test_command)}\n",
-    )
-    expected = {"fail_to_pass": list(outcome.noticed), "pass_to_pass": list(outcome.passing)}
-    (root / "tests/expected.json").write_text(
-        json.dumps(expected, indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    (root / "instruction.md").write_text(instruction(base, outcome), encoding="utf-8")
-    (root / "task.toml").write_text(_manifest(base, mutant, outcome), encoding="utf-8")
-    return root
-
-
-def _manifest(base: Base, mutant: Mutant, outcome: Outcome) -> str:
     score = difficulty_score(base, mutant, outcome)
-    tags = ["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}"]
-    ours = {
-        "expected": "tests/expected.json",
-        "test_command": list(base.test_command),
-        "test_paths": list(base.test_paths),
-        "split": split_of(base, mutant.path),
-        "licence": base.licence,
-    }
-    return "\n".join(
-        [
-            'schema_version = "1.1"\n',
-            table("task", {"name": f"agentgym/{base.name}-{mutant.key}", "description": f"A mistake in {base.name}"}),
-            table("metadata", {"difficulty": label(score), "category": "bugfix", "tags": tags}),
-            table("agent", {"timeout_sec": 600.0}),
-            table("verifier", {"timeout_sec": 300.0}),
-            table("environment", {"cpus": 1, "memory_mb": 2048, "storage_mb": 4096, "allow_internet": False}),
-            table("agentgym", ours),
-            table("agentgym.test_env", PYTEST_ENV),
-            table("agentgym.source", {"kind": "files"}),
-        ]
-    )
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a file, or the content of a folder without caches and links."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not source.is_dir():
-        shutil.copyfile(source, target)
-        return
-    for path in content_files(source):
-        if not path.is_symlink():
-            copy_tree(path, target / path.relative_to(source))
-
-
-def _script(path: Path, body: str) -> None:
-    path.write_text(f"#!/bin/bash\nset -euo pipefail\n{body}", encoding="utf-8")
-    path.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix="agentgym-mutant-") as scratch:
+        bug = Path(scratch)
+        (bug / mutant.path).parent.mkdir(parents=True, exist_ok=True)
+        (bug / mutant.path).write_text(mutant.source, encoding="utf-8")
+        recipe = FilesRecipe(
+            id=f"{base.name}-{mutant.key}",
+            title=f"A mistake in {base.name}",
+            instruction=instruction(base, outcome),
+            dockerfile=f"{base.dockerfile}COPY bug/ /testbed/\n",
+            context={**base.context, "bug": bug},
+            before=bug,
+            after=base.tree,
+            source=frozenset([mutant.path]),
+            tests=base.tests,
+            test_paths=base.test_paths,
+            test_command=base.test_command,
+            fail_to_pass=list(outcome.noticed),
+            pass_to_pass=list(outcome.passing),
+            difficulty=label(score),
+            split=split_of(base, mutant.path),
+            licence=base.licence,
+            tags=["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}"],
+        )
+        return write_files_task(recipe, parent)
