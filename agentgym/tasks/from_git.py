@@ -30,7 +30,6 @@ async def from_git(
     repository: Path, base: str, fix: str, parent: Path, backend: SandboxBackend, options: PairOptions = PairOptions()
 ) -> tuple[Path, Discovery]:
     """Write `parent/<repository>-<base>/`; raises TaskError where the commits make no task."""
-    repository = Path(os.path.realpath(repository))
     with tempfile.TemporaryDirectory(prefix="agentgym-git-") as name:
         scratch = Path(name)
         before, after = _tree(repository, base, scratch / "before"), _tree(repository, fix, scratch / "after")
@@ -38,7 +37,7 @@ async def from_git(
         found = await discover(load_task(write_files_task(draft, scratch / "draft")), backend)
         if not found.fail_to_pass:
             raise TaskError(f"{draft.id}: no test tells the commits apart ({len(found.pass_to_pass)} pass on both)")
-        text = options.instruction or instruction_from_failures(repository.name, found)
+        text = options.instruction or instruction_from_failures(_name(repository), found)
         title = options.title or text.strip().splitlines()[0][:100]
         expected = {"fail_to_pass": found.fail_to_pass, "pass_to_pass": found.pass_to_pass}
         return write_files_task(replace(draft, instruction=text, title=title, **expected), parent), found
@@ -47,7 +46,7 @@ async def from_git(
 async def _draft(
     repository: Path, base: str, before: Path, after: Path, backend: SandboxBackend, options: PairOptions
 ) -> FilesRecipe:
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", repository.name)
+    name = _name(repository)
     task_id = f"{name}-{git(repository, 'rev-parse', '--short=10', base).decode().strip()}"
     names = {path.relative_to(tree).as_posix() for tree in (before, after) for path in content_files(tree)}
     test_paths = guess_test_paths(*names)
@@ -75,6 +74,10 @@ async def _draft(
     if lines > MAX_SOURCE_LINES:
         raise TaskError(f"{task_id}: {lines} changed source lines are more than one task ({MAX_SOURCE_LINES})")
     return replace(draft, difficulty=difficulty_of(lines))
+
+
+def _name(repository: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", repository.resolve().name)
 
 
 def _gold(recipe: FilesRecipe) -> bytes:
