@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from agentgym.cli import make_tasks
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     group.command("show")(show)
     group.command("register")(register_tasks)
     group.command("validate")(validate_tasks)
+    make_tasks.register(group)
     app.add_typer(group, name="tasks")
 
 

@@ -47,6 +47,8 @@ def tree_diff(old: Path, new: Path, old_files: frozenset[str], new_files: frozen
         for path in old_files - new_files:
             (work / path).unlink()
         _lay(new, work, new_files)
+        # Without its cache of sizes and times git must read every file: two versions may agree in both.
+        (work / ".git/index").unlink(missing_ok=True)
         git(work, "add", "-A", "-f", ".")
         return git(
             work, "diff", "--cached", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-color", "HEAD"
@@ -56,4 +58,4 @@ def tree_diff(old: Path, new: Path, old_files: frozenset[str], new_files: frozen
 def _lay(source: Path, target: Path, files: frozenset[str]) -> None:
     for file in files:
         (target / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source / file, target / file)
+        shutil.copy(source / file, target / file)

@@ -76,21 +76,20 @@ async def from_pypi(
 ) -> tuple[Path, Discovery]:
     """Write `parent/<package>-<old>/`; raises TaskError (the pair makes no task) or SourceUnavailable."""
     source = pin_pair(package, old, new)
-    draft = _draft(source, options)
-    pins = options.pip if options.pip is not None else await _pins(draft, backend)
+    draft = draft_of(source, options)
+    pins = options.pip if options.pip is not None else await pins_for(draft, backend)
     draft = replace(draft, pip=[text for text in pins if not _is_itself(text, package)])
     with tempfile.TemporaryDirectory(prefix="agentgym-pair-") as scratch:
         found = await _attempt(draft, Path(scratch), backend)
         if found is None:
             # Metadata that only an installation has: some packages read their own version, or run as a console script.
             if options.pip is None:
-                pins = await _pins(draft, backend, build_requirements(_tree(source, "old")))
+                pins = await pins_for(draft, backend, build_requirements(_tree(source, "old")))
             draft = replace(draft, editable=True, pip=[text for text in pins if not _is_itself(text, package)])
             found = await _discover(draft, Path(scratch), backend)
     if not found.fail_to_pass:
         raise TaskError(f"{draft.id}: no test tells the releases apart ({len(found.pass_to_pass)} pass on both)")
-    material = PypiMaterial(source, tuple(draft.test_paths))
-    text = options.instruction or instruction_from_failures(package, found, material)
+    text = options.instruction or instruction_from_failures(package, found)
     recipe = replace(
         draft,
         instruction=text,
@@ -102,8 +101,8 @@ async def from_pypi(
     return write_task(recipe, parent), found
 
 
-def _draft(source: PypiSource, options: PairOptions) -> PairRecipe:
-    """The recipe before its tests are known; refuses pairs that cannot make a task."""
+def draft_of(source: PypiSource, options: PairOptions, *, same: bool = False) -> PairRecipe:
+    """The recipe before its tests are known; refuses pairs that cannot make a task. same: one release, not a pair."""
     old, new = _tree(source, "old"), _tree(source, "new")
     names = {path.relative_to(tree).as_posix() for tree in (old, new) for path in content_files(tree)}
     test_paths = guess_test_paths(*names)
@@ -112,9 +111,9 @@ def _draft(source: PypiSource, options: PairOptions) -> PairRecipe:
     task_id = f"{source.package}-{source.old}"
     if not split_files(new, test_paths)[1]:
         raise TaskError(f"{task_id}: the source distribution of {source.new} ships no tests")
-    if not changed and not removed:
+    if not changed and not removed and not same:
         raise TaskError(f"{task_id}: the releases do not differ in source files")
-    lines = changed_lines(material)
+    lines = changed_lines(material.gold_patch())
     if lines > MAX_SOURCE_LINES:
         raise TaskError(f"{task_id}: {lines} changed source lines are more than one task ({MAX_SOURCE_LINES})")
     has_src = any(name.startswith("src/") and name.endswith(".py") for name in names)
@@ -130,9 +129,9 @@ def _tree(source: PypiSource, which: str) -> Path:
     return release_tree(source.package, filename, sha256)
 
 
-def changed_lines(material: PypiMaterial) -> int:
-    """Added and removed lines of the gold patch, binary parts not counted."""
-    lines = material.gold_patch().splitlines()
+def changed_lines(patch: bytes) -> int:
+    """Added and removed lines of a diff, binary parts not counted."""
+    lines = patch.splitlines()
     return sum(line.startswith((b"+", b"-")) and not line.startswith((b"+++ ", b"--- ")) for line in lines)
 
 
@@ -153,17 +152,23 @@ def licence_of(tree: Path) -> str:
     return "unknown"
 
 
-async def _pins(draft: PairRecipe, backend: SandboxBackend, more: Sequence[str] = ()) -> list[str]:
+async def pins_for(draft: PairRecipe, backend: SandboxBackend, more: Sequence[str] = ()) -> list[str]:
+    """Exact requirements of the draft's tests, resolved in a sandbox of the base image."""
     old, new = _tree(draft.source, "old"), _tree(draft.source, "new")
     hidden = split_files(new, tuple(draft.test_paths))[1]
     requirements = [*requirements_of(old, new, hidden, draft.source.package), *more]
+    return await pin_requirements(requirements, draft.source.package, backend)
+
+
+async def pin_requirements(requirements: Sequence[str], package: str, backend: SandboxBackend) -> list[str]:
+    """`name==version` for the requirements and all they need, without the package itself."""
     with tempfile.TemporaryDirectory(prefix="agentgym-pins-") as name:
         context = Path(name)
         (context / "Dockerfile").write_text(_BASE)
         spec = ImageSpec(name="agentgym-pins", digest=tree_digest(context), context=context)
         sandbox = await backend.start(await backend.ensure_image(spec), Limits(network=True))
         try:
-            return await pin(sandbox, requirements, draft.source.package)
+            return await pin(sandbox, requirements, package)
         finally:
             await sandbox.close()
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 
 from agentgym.tasks.discovery import Discovery
-from agentgym.tasks.pypi import PypiMaterial
 
 MAX_SYMPTOMS = 6
 MAX_LENGTH = 160
@@ -34,7 +33,7 @@ def symptoms(found: Discovery) -> Iterable[str]:
         yield f"- {readable(test)}{shown}"
 
 
-def instruction_from_failures(package: str, found: Discovery, material: PypiMaterial) -> str:
+def instruction_from_failures(package: str, found: Discovery) -> str:
     """Names the package and what goes wrong today."""
     lines = list(symptoms(found))
     more = f"\n- … and {len(lines) - MAX_SYMPTOMS} more of the kind" if len(lines) > MAX_SYMPTOMS else ""

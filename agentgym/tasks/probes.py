@@ -15,6 +15,8 @@ MIN_LENGTH = 24
 MAX_PER_FILE = 40
 MAX_FILES = 30
 GIVEN_AWAY = 0.5
+COMMON = 3
+"""A single line that more files hold is everybody's idiom, not the answer."""
 _VERSION_FILE = re.compile(r"(^|/)(_version|__version__|__about__)\.py$")
 
 Groups = Mapping[str, tuple[bytes, ...]]
@@ -60,9 +62,16 @@ def _choose(lines: Mapping[str, Iterable[bytes]], base: bytes) -> Groups:
 def given_away(groups: Groups, hits: Mapping[str, set[bytes]]) -> list[str]:
     """One line for every (file on disk, file of the answer) that is too much alike. hits: path → probes found in it."""
     found = []
-    for path, texts in sorted(hits.items()):
-        for name, probes in groups.items():
-            shared = sum(probe in texts for probe in probes)
-            if shared >= max(min(2, len(probes)), GIVEN_AWAY * len(probes)):
-                found.append(f"{path} holds {shared} of {len(probes)} new lines of {name}")
+    for name, probes in groups.items():
+        holders = {path: sum(probe in texts for probe in probes) for path, texts in hits.items()}
+        alike = {
+            path: shared
+            for path, shared in holders.items()
+            if shared >= max(min(2, len(probes)), GIVEN_AWAY * len(probes))
+        }
+        if len(probes) == 1 and len(alike) > COMMON:
+            continue
+        found += [
+            f"{path} holds {shared} of {len(probes)} new lines of {name}" for path, shared in sorted(alike.items())
+        ]
     return found

@@ -144,25 +144,38 @@ def _task_toml(recipe: PairRecipe) -> str:
     )
 
 
-def _dockerfile(recipe: PairRecipe) -> str:
-    source = recipe.source
-    root = "/testbed" if recipe.python_path == "." else f"/testbed/{recipe.python_path}"
-    install = (
-        "RUN python3 -m pip install --no-deps --no-build-isolation --use-pep517 -e .\n"
-        if recipe.editable
-        else f"ENV PYTHONPATH={root}\n"
-    )
-    requirements = " \\\n    ".join(shlex.quote(requirement) for requirement in sorted(recipe.pip, key=str.lower))
+def environment_lines(pip: Sequence[str]) -> str:
+    """The head of a Dockerfile: the base image with pinned requirements, the same layer for the same pins."""
+    requirements = " \\\n    ".join(shlex.quote(requirement) for requirement in sorted(pip, key=str.lower))
     return f"""\
 FROM python:3.11-slim-bookworm
 ENV PIP_BREAK_SYSTEM_PACKAGES=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1
 ENV PYTHONDONTWRITEBYTECODE=1
 RUN python3 -m pip install --no-deps \\
     {requirements}
+"""
+
+
+def release_lines(package: str, filename: str, sha256: str, python_path: str, *, editable: bool) -> str:
+    """The rest of it: one pinned release in the workdir, importable. `fetch_sdist.py` must lie in the context."""
+    root = "/testbed" if python_path == "." else f"/testbed/{python_path}"
+    install = (
+        "RUN python3 -m pip install --no-deps --no-build-isolation --use-pep517 -e ."
+        if editable
+        else f"ENV PYTHONPATH={root}"
+    )
+    return f"""\
 COPY fetch_sdist.py {_FETCH}
 WORKDIR /testbed
-RUN python3 {_FETCH} {source.package} {source.old_filename} {source.old_sha256} /testbed
-{install}"""
+RUN python3 {_FETCH} {package} {filename} {sha256} /testbed
+{install}
+"""
+
+
+def _dockerfile(recipe: PairRecipe) -> str:
+    source = recipe.source
+    release = (source.package, source.old_filename, source.old_sha256, recipe.python_path)
+    return environment_lines(recipe.pip) + release_lines(*release, editable=recipe.editable)
 
 
 def _fetch_new(source: PypiSource) -> str:

@@ -31,3 +31,9 @@ def test_a_single_new_line_is_enough_where_there_is_only_one():
     groups = hidden_probes({"t.py": LINES[0] + b"\n"}, b"")
 
     assert given_away(groups, {"/a": {LINES[0].strip()}, "/b": set()}) == ["/a holds 1 of 1 new lines of t.py"]
+
+
+def test_a_single_line_that_many_files_hold_is_an_idiom():
+    groups = hidden_probes({"t.py": b"from collections.abc import Mapping\n"}, b"")
+
+    assert given_away(groups, {f"/lib/{number}.py": set(groups["t.py"]) for number in range(4)}) == []

@@ -12,9 +12,10 @@ import random
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from agentgym.tasks.mutation.operators import OPERATORS
 
@@ -94,7 +95,7 @@ class _Sites(cst.CSTVisitor):
     def on_visit(self, node: cst.CSTNode) -> bool:
         go_on = super().on_visit(node)
         if self._functions and node is not self._functions[-1]:
-            place = self.get_metadata(PositionProvider, self._functions[-1])
+            place = cast(CodeRange, self.get_metadata(PositionProvider, self._functions[-1]))
             length = place.end.line - place.start.line + 1
             for name, operator in OPERATORS.items():
                 self.found.extend((name, node, wrong, ".".join(self._names), length) for wrong in operator(node))

@@ -26,7 +26,8 @@ _DIRECTION = {
 }  # fmt: skip
 _ARITHMETIC = {
     cst.Add: cst.Subtract, cst.Subtract: cst.Add, cst.Multiply: cst.Add, cst.FloorDivide: cst.Divide, cst.Modulo: cst.FloorDivide,
-    cst.LeftShift: cst.RightShift, cst.RightShift: cst.LeftShift, cst.BitAnd: cst.BitOr, cst.BitOr: cst.BitAnd, cst.Divide: cst.Multiply,
+    cst.LeftShift: cst.RightShift, cst.RightShift: cst.LeftShift, cst.BitAnd: cst.BitOr, cst.BitOr: cst.BitAnd,
+    cst.Divide: cst.Multiply,
 }  # fmt: skip
 _AUGMENTED = {cst.AddAssign: cst.SubtractAssign, cst.SubtractAssign: cst.AddAssign, cst.MultiplyAssign: cst.AddAssign}
 _NAMES = {

@@ -1,0 +1,193 @@
+"""`agentgym tasks from-pypi|from-git|import|mutate|export`: where new tasks come from, and how they leave.
+
+What is made is written as task directories below `--out` and entered in the registry at once, as `registered`: `agentgym tasks
+validate` is the gate before anybody is paid for solving them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from agentgym.cli.options import JSON
+from agentgym.cli.output import emit, progress, stderr
+from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
+from agentgym.errors import InputError
+from agentgym.sandbox.protocol import SandboxBackend
+from agentgym.tasks import load_task
+from agentgym.tasks.discovery import Discovery
+from agentgym.tasks.export import export_harbor, export_swe_bench
+from agentgym.tasks.from_git import from_git
+from agentgym.tasks.from_pypi import PairOptions, from_pypi
+from agentgym.tasks.importers import BENCHMARKS, import_rows
+from agentgym.tasks.importers.terminal_bench import import_terminal_bench
+from agentgym.tasks.mutation import mutate
+from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
+from agentgym.tasks.mutation.family import FamilyReport
+from agentgym.tasks.registry import Registry
+
+DEFAULT_OUT = Path("tasks")
+OUT = Annotated[Path, typer.Option("--out", help="Folder that the task directories are written to.")]
+SPLIT = Annotated[str, typer.Option("--split", help="train or held-out.")]
+TEXT = Annotated[
+    Path | None, typer.Option("--instruction", help="File with the text for the agent; default: from what fails.")
+]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to `agentgym tasks`."""
+    group.command("from-pypi")(pypi)
+    group.command("from-git")(git)
+    group.command("import")(import_file)
+    group.command("mutate")(mutate_code)
+    group.command("export")(export)
+
+
+def pypi(
+    package: Annotated[str, typer.Argument(help="Distribution name on the package index.")],
+    old: Annotated[str, typer.Argument(help="Release with the bug.")],
+    new: Annotated[str, typer.Argument(help="Release that mended it.")],
+    out: OUT = DEFAULT_OUT,
+    split: SPLIT = "train",
+    instruction: TEXT = None,
+    backend: BACKEND = "auto",
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Make a task from two releases of a package: the newer one's tests judge, its source is the solution."""
+    options = PairOptions(instruction=_text(instruction), split=split)
+    _make(lambda opened: from_pypi(package, old, new, out, opened, options), backend, store, as_json=as_json)
+
+
+def git(
+    repository: Annotated[Path, typer.Argument(help="A git repository on this machine.")],
+    base: Annotated[str, typer.Argument(help="Commit with the bug.")],
+    fix: Annotated[str, typer.Argument(help="Commit that mended it.")],
+    out: OUT = DEFAULT_OUT,
+    split: SPLIT = "train",
+    instruction: TEXT = None,
+    backend: BACKEND = "auto",
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Make a task from two commits of a repository, as from two releases."""
+    options = PairOptions(instruction=_text(instruction), split=split)
+    _make(lambda opened: from_git(repository, base, fix, out, opened, options), backend, store, as_json=as_json)
+
+
+def import_file(
+    benchmark: Annotated[str, typer.Argument(help=f"{', '.join(sorted(BENCHMARKS))}, or terminal-bench.")],
+    source: Annotated[str, typer.Argument(help="JSON, JSON lines, YAML or Parquet file, data set name, or directory.")],
+    out: OUT = DEFAULT_OUT,
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Import a benchmark: every row becomes a task or is listed with the reason why not. Exit code 2 where none does."""
+    if benchmark == "terminal-bench":
+        written, refused = [import_terminal_bench(Path(source), out)], []
+    else:
+        report = import_rows(benchmark, source, out)
+        written, refused = list(report.written), list(report.refused)
+    entries = _enter(open_registry(store), written)
+    lines = [f"{len(written)} tasks, {len(refused)} rows refused", *(f"  {r.place}: {r.reason}" for r in refused)]
+    rows = [{"place": r.place, "instance_id": r.instance_id, "reason": r.reason} for r in refused]
+    emit({"tasks": entries, "refused": rows}, escape("\n".join(lines)), as_json=as_json)
+    if not written:
+        raise InputError(f"no row of {source} makes a task")
+
+
+def mutate_code(
+    sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
+    count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Sources tried at once.")] = 2,
+    out: OUT = DEFAULT_OUT,
+    backend: BACKEND = "auto",
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Put new bugs into healthy code and keep those that its tests notice. No source module is in both splits."""
+    report = asyncio.run(_mutate(sources, count, seed, jobs, out, backend))
+    entries = _enter(open_registry(store), report.written)
+    dropped = ", ".join(f"{number} {why}" for why, number in report.dropped.most_common())
+    text = f"{len(report.written)} tasks in {out}" + (f"; dropped: {dropped}" if dropped else "")
+    emit({"tasks": entries, "dropped": dict(report.dropped)}, text, as_json=as_json)
+
+
+async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Path, name: Any) -> FamilyReport:
+    async with backend_for(name, owner="mutate") as opened:
+        bases: list[Base] = []
+        for source in sources:
+            package, pinned, version = source.partition("==")
+            if source == "snippets":
+                bases += snippet_bases()
+            elif pinned:
+                bases.append(await release_base(package, version, opened))
+            else:
+                bases.append(directory_base(Path(source)))
+        with progress() as bars:
+            bar = bars.add_task("bugs that tests notice", total=count)
+
+            def show(report: FamilyReport) -> None:
+                bars.update(bar, completed=len(report.written))
+
+            return await mutate(bases, count, out, opened, seed=seed, workers=jobs, on_task=show)
+
+
+def export(
+    names: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, directories, or all.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for Harbor directories, or a .jsonl file for SWE-bench rows.")
+    ],
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """Export tasks to Harbor directories, or to SWE-bench rows where the name ends in .jsonl."""
+    tasks = resolve_tasks(names, open_registry(store))
+    if out.suffix == ".jsonl":
+        out.parent.mkdir(parents=True, exist_ok=True)
+        export_swe_bench(tasks, out)
+    else:
+        for task in tasks:
+            export_harbor(task, out)
+    emit({"out": str(out), "tasks": [task.id for task in tasks]}, f"{len(tasks)} tasks in {out}", as_json=as_json)
+
+
+def _make(
+    work: Callable[[SandboxBackend], Awaitable[tuple[Path, Discovery]]], name: Any, store: str, *, as_json: bool
+) -> None:
+    async def run() -> tuple[Path, Discovery]:
+        async with backend_for(name, owner="tasks") as opened:
+            with stderr.status("building, and running the tests with and without the solution"):
+                return await work(opened)
+
+    root, found = asyncio.run(run())
+    counts = {
+        "fail_to_pass": len(found.fail_to_pass),
+        "pass_to_pass": len(found.pass_to_pass),
+        "broken": list(found.broken),
+        "unstable": list(found.unstable),
+    }
+    text = (
+        f"{root}: {len(found.fail_to_pass)} tests decide, {len(found.pass_to_pass)} must go on passing; "
+        f"left out: {len(found.broken)} that fail even when solved, {len(found.unstable)} that disagree with themselves\n"
+        f"next: agentgym tasks validate {root.name}"
+    )
+    emit({"task": _enter(open_registry(store), [root])[0], **counts}, escape(text), as_json=as_json)
+
+
+def _enter(registry: Registry, directories: list[Path]) -> list[dict[str, str]]:
+    entries = [registry.register(load_task(directory)) for directory in directories]
+    return [
+        {"id": entry.id, "digest": entry.digest, "directory": str(entry.root), "status": entry.status}
+        for entry in entries
+    ]
+
+
+def _text(file: Path | None) -> str | None:
+    return file.read_text(encoding="utf-8") if file else None
