@@ -119,7 +119,14 @@ class TorchEngine:
 
     def _call(self, action: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-        self._inbox.put(lambda: _settle(future, result=action()))
+
+        def run() -> None:
+            try:
+                _settle(future, result=action())
+            except Exception as error:  # the caller's failure, not the worker's end
+                _settle(future, error=error)
+
+        self._inbox.put(run)
         return future
 
     def _work(self) -> None:
@@ -158,7 +165,10 @@ class TorchEngine:
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._max_batch:
             request = self._waiting.popleft()
-            self._running[request] = self._slab_for(request)
+            try:
+                self._running[request] = self._slab_for(request)
+            except (MemoryError, RuntimeError) as error:  # torch reports a lack of memory as RuntimeError
+                _settle(request.future, error=PolicyError(f"no memory for the request's keys and values: {error}"))
 
     def _slab_for(self, request: Request) -> Slab:
         """The episode's own slab, or a new one that borrows the longest prefix any other slab holds."""
