@@ -30,7 +30,8 @@ def is_script_task(task: Task) -> bool:
 async def grade_by_script(sandbox: Sandbox, task: Task, workspace: Workspace) -> Grade:
     """Run `bash /tests/test.sh` and read its reward file."""
     made = await sandbox.exec(
-        f"mkdir -p {REWARDS} /logs/agent /logs/artifacts /tests && find {REWARDS} /tests -mindepth 1 -delete", timeout=30.0
+        f"mkdir -p {REWARDS} /logs/agent /logs/artifacts /tests && find {REWARDS} /tests -mindepth 1 -delete",
+        timeout=30.0,
     )
     if made.exit_code != 0:
         raise ImageError(

@@ -44,7 +44,9 @@ def functions_of(module):
         elif isinstance(value, type) and value.__module__ == module.__name__:
             for attribute, member in list(vars(value).items()):
                 if isinstance(member, (classmethod, staticmethod)):
-                    member = member.__func__  # Asking any other member could run its code: six resolves modules that way.
+                    member = (
+                        member.__func__
+                    )  # Asking any other member could run its code: six resolves modules that way.
                 if isinstance(member, property):
                     member = member.fget
                 if isinstance(member, types.FunctionType):
