@@ -57,7 +57,7 @@ class QuickstartConfig(Config):
 
 
 def register(app: typer.Typer) -> None:
-    config_command(app, QuickstartConfig, "quickstart")(quickstart)
+    config_command(app, QuickstartConfig, "quickstart", positional="tasks")(quickstart)
 
 
 def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
