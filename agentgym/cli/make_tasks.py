@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress, stderr
-from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
+from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import InputError
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import load_task
@@ -142,7 +142,7 @@ async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Pat
 
 
 def export(
-    names: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, directories, or all.")],
+    names: NAMES,
     out: Annotated[
         Path, typer.Option("--out", help="Folder for Harbor directories, or a .jsonl file for SWE-bench rows.")
     ],

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agentgym.cli.options import STORE_VARIABLE
 from agentgym.cli.output import stderr
 from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
@@ -18,8 +19,9 @@ from agentgym.tasks.registry import Registry
 
 DEFAULT_STORE = "runs/agentgym.db"
 STORE = Annotated[
-    str, typer.Option("--store", metavar="URL", envvar="AGENTGYM_STORE", help="SQLite path or SQLAlchemy URL.")
+    str, typer.Option("--store", metavar="URL", envvar=STORE_VARIABLE, help="SQLite path or SQLAlchemy URL.")
 ]
+NAMES = Annotated[list[str], typer.Argument(metavar="TASK", help="Ids, directories, or all.")]
 BACKEND = Annotated[
     BackendName, typer.Option("--backend", help="Where commands run; auto: Docker if an engine answers, else local.")
 ]
