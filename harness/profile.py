@@ -26,7 +26,7 @@ class Prompts(Config):
     """Texts of the first prompt. `$name` is filled in: workdir, task_id, instruction; `$$` is a dollar sign."""
 
     system: str = Field(description="System message")
-    instance: str = Field("$instruction", description="First user message")
+    instance: str = Field(default="$instruction", description="First user message")
 
     @field_validator("system", "instance")
     @classmethod
@@ -42,37 +42,43 @@ class Prompts(Config):
 
 
 class ObservationFormat(Config):
-    max_chars: int = Field(16_000, gt=0, description="Cap of one observation; head and tail are kept")
-    timeout_s: float = Field(60.0, gt=0, description="Default and largest time of one command, seconds")
-    finish_marker: str | None = Field(None, description="A bash output that starts with this line ends the episode")
+    max_chars: int = Field(default=16_000, gt=0, description="Cap of one observation; head and tail are kept")
+    timeout_s: float = Field(default=60.0, gt=0, description="Default and largest time of one command, seconds")
+    finish_marker: str | None = Field(
+        default=None, description="A bash output that starts with this line ends the episode"
+    )
 
 
 class Limits(Config):
     """Budgets. Reaching one truncates the episode: its termination names which."""
 
-    max_turns: int = Field(50, gt=0, description="Model calls")
-    max_tokens_per_turn: int = Field(4096, gt=0, description="Generated tokens of one call")
-    max_tokens: int = Field(65_536, gt=0, description="Generated tokens of the episode")
+    max_turns: int = Field(default=50, gt=0, description="Model calls")
+    max_tokens_per_turn: int = Field(default=4096, gt=0, description="Generated tokens of one call")
+    max_tokens: int = Field(default=65_536, gt=0, description="Generated tokens of the episode")
     max_context: int = Field(
-        131_072, gt=0, description="Tokens of one prompt and its generation; the policy may have less"
+        default=131_072, gt=0, description="Tokens of one prompt and its generation; the policy may have less"
     )
-    wall_time_s: float | None = Field(None, gt=0, description="Seconds for acting; default: the task's agent time-out")
+    wall_time_s: float | None = Field(
+        default=None, gt=0, description="Seconds for acting; default: the task's agent time-out"
+    )
 
 
 class StopRules(Config):
     """Behaviour that ends an episode. 0 switches a rule off."""
 
-    repeated_actions: int = Field(4, ge=0, description="The same call with the same observation this often in a row")
-    repeated_cycle: int = Field(4, ge=0, description="Longest cycle of calls that counts as repeating")
-    failing_edits: int = Field(0, ge=0, description="Failed edits of one file in a row")
-    invalid_actions: int = Field(5, ge=0, description="Malformed calls in a row")
-    tests_passed: bool = Field(False, description="Grade after each change and stop at the first passing state")
+    repeated_actions: int = Field(
+        default=4, ge=0, description="The same call with the same observation this often in a row"
+    )
+    repeated_cycle: int = Field(default=4, ge=0, description="Longest cycle of calls that counts as repeating")
+    failing_edits: int = Field(default=0, ge=0, description="Failed edits in a row, whatever they were")
+    invalid_actions: int = Field(default=5, ge=0, description="Malformed calls in a row")
+    tests_passed: bool = Field(default=False, description="Grade after each change and stop at the first passing state")
 
 
 class SamplingConfig(Config):
-    temperature: float = Field(1.0, ge=0, description="0 is greedy")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus; training rollouts leave it at 1")
-    top_k: int = Field(-1, ge=-1, description="-1 is off; training rollouts leave it off")
+    temperature: float = Field(default=1.0, ge=0, description="0 is greedy")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus; training rollouts leave it at 1")
+    top_k: int = Field(default=-1, ge=-1, description="-1 is off; training rollouts leave it off")
 
     def record(self, seed: int | None) -> Sampling:
         return Sampling(self.temperature, self.top_p, self.top_k, seed)
@@ -84,11 +90,11 @@ class Profile(Config):
     name: str = Field(description="Name for people; the digest is the identity")
     prompts: Prompts = Field(description="Texts of the first prompt")
     tools: list[str] = Field(min_length=1, description="Tools the policy sees, by name")
-    observation: ObservationFormat = Field(ObservationFormat(), description="How results are shown")
-    limits: Limits = Field(Limits(), description="Budgets")
-    stop: StopRules = Field(StopRules(), description="Behaviour that ends an episode")
-    sampling: SamplingConfig = Field(SamplingConfig(), description="How the policy is sampled")
-    tree_hashes: bool = Field(True, description="Record the workspace's git tree after each call")
+    observation: ObservationFormat = Field(default=ObservationFormat(), description="How results are shown")
+    limits: Limits = Field(default=Limits(), description="Budgets")
+    stop: StopRules = Field(default=StopRules(), description="Behaviour that ends an episode")
+    sampling: SamplingConfig = Field(default=SamplingConfig(), description="How the policy is sampled")
+    tree_hashes: bool = Field(default=True, description="Record the workspace's git tree after each call")
 
     @field_validator("tools")
     @classmethod

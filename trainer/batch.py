@@ -34,8 +34,9 @@ class MicroBatch:
     closes: Tensor
 
     @property
-    def width(self) -> int:
-        return self.token_ids.shape[1]
+    def tokens(self) -> int:
+        """Without padding."""
+        return int(self.ends.sum()) + len(self.ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

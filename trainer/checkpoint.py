@@ -24,11 +24,12 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from trainer.config import LearnerConfig
 from trainer.errors import CheckpointError
 from trainer.learner import Learner
-from trainer.models import load_policy
+from trainer.models import load_policy, quiet
 
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
 
@@ -52,17 +53,15 @@ def save(output: Path, learner: Learner, state: TrainState, *, source: Path, kee
     shutil.rmtree(partial, ignore_errors=True)
     try:
         (partial / "policy").mkdir(parents=True)
-        learner.policy.save_pretrained(partial / "policy")
+        with quiet():
+            learner.policy.save_pretrained(partial / "policy")
         for file in _sidecars(source):
             if not (partial / "policy" / file.name).exists():
                 shutil.copyfile(file, partial / "policy" / file.name)
-        optimizers: dict[str, Any] = {"policy": learner.policy_optimizer.state_dict()}
-        if learner.critic is not None and learner.value_optimizer is not None:
-            save_file(
-                {name: tensor.contiguous() for name, tensor in learner.critic.state_dict().items()},
-                partial / "critic.safetensors",
-            )
-            optimizers["value"] = learner.value_optimizer.state_dict()
+        optimizers: dict[str, Any] = {"policy": learner.optimizer.state_dict()}
+        if learner.value is not None:
+            save_file(_contiguous(learner.value.critic), partial / "critic.safetensors")
+            optimizers["value"] = learner.value.optimizer.state_dict()
         torch.save({"optimizers": optimizers, "random": torch.get_rng_state()}, partial / "training.pt")
         (partial / "state.json").write_text(state.model_dump_json(indent=1))
         (partial / "manifest.json").write_text(json.dumps(_manifest(partial), indent=1))
@@ -110,12 +109,12 @@ def load(path: Path, config: LearnerConfig) -> tuple[Learner, TrainState]:
                 hint="use another output directory, or its policy/ as the model of a new run",
             )
     learner = Learner(load_policy(path / "policy"), config, version=state.version)
-    learner.warmup_done = state.warmup_done
     saved = torch.load(path / "training.pt", weights_only=True)
-    _restore(learner.policy_optimizer, saved["optimizers"]["policy"])
-    if learner.critic is not None and learner.value_optimizer is not None:
-        learner.critic.load_state_dict(load_file(path / "critic.safetensors"))
-        _restore(learner.value_optimizer, saved["optimizers"]["value"])
+    _restore(learner.optimizer, saved["optimizers"]["policy"])
+    if learner.value is not None:
+        learner.value.warmup_done = state.warmup_done
+        learner.value.critic.load_state_dict(load_file(path / "critic.safetensors"))
+        _restore(learner.value.optimizer, saved["optimizers"]["value"])
     torch.set_rng_state(saved["random"])
     return learner, state
 
@@ -126,6 +125,10 @@ def _restore(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
     optimizer.load_state_dict(saved)
     for group, values in zip(optimizer.param_groups, wanted, strict=True):
         group.update(values)
+
+
+def _contiguous(module: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
 
 
 def _sidecars(source: Path) -> list[Path]:

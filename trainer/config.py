@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from trainer.errors import TrainConfigError
+
 
 class EvidenceRules(BaseModel):
     """Which stored trajectories may teach."""
@@ -31,6 +33,7 @@ class LearnerConfig(BaseModel):
     objective: str = Field("sao", description="How advantages become a loss.")
     objective_options: dict[str, Any] = Field(default_factory=dict, description="Options of the objective.")
     policy_learning_rate: float = Field(1e-6, gt=0, description="AdamW learning rate of the policy.")
+    policy_updates: int = Field(1, ge=1, description="Policy updates per batch; SAO takes one.")
     value_learning_rate: float = Field(5e-6, gt=0, description="AdamW learning rate of the critic's projections.")
     value_head_learning_rate: float = Field(
         1e-4, gt=0, description="AdamW learning rate of the critic's new scalar head."
@@ -42,6 +45,15 @@ class LearnerConfig(BaseModel):
         None, ge=1, description="Train only the topmost decoder layers of the critic; null: all."
     )
     bootstrap_truncated: bool = Field(True, description="Where a budget cut the episode, its return goes on with V.")
+    reference: Path | None = Field(None, description="The reference policy of the KL term: a model directory.")
+    reference_kl: float = Field(0.0, ge=0, description="Weight β of the KL to the reference policy; 0: none.")
+    reference_kl_in: Literal["loss", "reward"] = Field(
+        "loss",
+        description="Where the KL acts: in the loss, or per token in the reward, where it enters GAE. Never both.",
+    )
+    reference_kl_estimator: Literal["k1", "k2", "k3"] = Field(
+        "k3", description="Estimator in the loss; the reward takes k1."
+    )
     max_gradient_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas.")
@@ -56,8 +68,15 @@ class LearnerConfig(BaseModel):
         from trainer.credit import CREDITS
         from trainer.objectives import OBJECTIVES
 
-        CREDITS.build(self.credit, self.credit_options)
+        credit = CREDITS.build(self.credit, self.credit_options)
         OBJECTIVES.build(self.objective, self.objective_options)
+        if self.reference_kl and self.reference is None:
+            raise TrainConfigError(f"reference_kl = {self.reference_kl} without a reference", hint="set reference")
+        if self.reference_kl and self.reference_kl_in == "reward" and not credit.reads_token_rewards:
+            raise TrainConfigError(
+                f"reference_kl_in = 'reward', but credit {self.credit!r} reads verdicts only: the KL would act nowhere",
+                hint="set reference_kl_in = 'loss'",
+            )
         return self
 
 

@@ -34,6 +34,8 @@ class Drop(StrEnum):
     """Sampled by a version this learner has not reached: it belongs to another run."""
     TOO_LONG = "too_long"
     GROUP_OF_ONE = "group_of_one"
+    UNIFORM_GROUP = "uniform_group"
+    """All rollouts of the prompt got the same reward: no signal within the group (dynamic sampling)."""
     ALREADY_USED = "already_used"
     DAMAGED = "damaged"
     """Its stored bytes do not match their checksum."""

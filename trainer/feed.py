@@ -12,15 +12,17 @@ from collections.abc import Collection
 
 from agentgym.store import Store, TrajectoryFilter
 from trainer.config import TrainConfig
+from trainer.credit import Credit
 from trainer.evidence import Drop, Evidence, freshness, judge
 
 
 class Feed:
     """`waiting` holds what was judged fit and is not used yet; `drops` counts everything left out, by reason."""
 
-    def __init__(self, config: TrainConfig, *, grouped: bool, version: int, used: Collection[str] = ()) -> None:
+    def __init__(self, config: TrainConfig, credit: Credit, *, version: int, used: Collection[str] = ()) -> None:
         self.config = config
-        self.grouped = grouped
+        self.grouped = credit.needs_groups
+        self.mixed = credit.needs_mixed_groups
         self.drops: Counter[Drop] = Counter()
         self.waiting: list[Evidence] = []
         self._read(set(used), version)
@@ -62,12 +64,18 @@ class Feed:
             self._gather_groups()
 
     def _gather_groups(self) -> None:
-        """Groups become contiguous, in the order of their first member; lone rollouts are left out."""
+        """Groups become contiguous, in the order of their first member; those without a signal are left out."""
         groups: dict[str, list[Evidence]] = {}
         for item in self.waiting:
             groups.setdefault(item.group, []).append(item)
-        self.drops[Drop.GROUP_OF_ONE] += sum(len(members) == 1 for members in groups.values())
-        self.waiting = [item for members in groups.values() if len(members) > 1 for item in members]
+        self.waiting = []
+        for members in groups.values():
+            if len(members) == 1:
+                self.drops[Drop.GROUP_OF_ONE] += 1
+            elif self.mixed and len({item.reward for item in members}) == 1:
+                self.drops[Drop.UNIFORM_GROUP] += len(members)
+            else:
+                self.waiting += members
 
     def _drop_stale(self, version: int) -> None:
         fresh = []

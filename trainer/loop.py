@@ -76,7 +76,7 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
     config.output.mkdir(parents=True, exist_ok=True)
     tell(TrainEvent("load", 0))
     learner, state, source = _open(config)
-    feed = Feed(config, grouped=learner.credit.needs_groups, version=learner.version, used=state.used)
+    feed = Feed(config, learner.credit, version=learner.version, used=state.used)
     if not feed.waiting:
         counted = (
             ", ".join(f"{count} {reason}" for reason, count in sorted(feed.drops.items()) if count) or "it is empty"
@@ -97,7 +97,7 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
         metrics = learner.step(batch, lambda stage, done, total: tell(TrainEvent(stage, state.step + 1, done, total)))
         taken, tokens = taken + 1, tokens + batch.chain.tokens
         state.used += [item.trajectory_id for item in evidence]
-        state.step, state.version, state.warmup_done = state.step + 1, learner.version, learner.warmup_done
+        state.step, state.version, state.warmup_done = state.step + 1, learner.version, _warmed_up(learner)
         metrics["seconds"] = time.monotonic() - step_started
         tell(TrainEvent("checkpoint", state.step))
         path = checkpoint.save(config.output, learner, state, source=source, keep=config.keep_checkpoints)
@@ -135,8 +135,8 @@ def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
 
 def _warm_up(learner: Learner, feed: Feed, config: TrainConfig, step: int, tell: OnEvent) -> None:
     """Spread the critic-only updates over what waits; a run that was resumed does what is left of them."""
-    left = config.value_warmup_steps - learner.warmup_done
-    if learner.critic is None or left <= 0:
+    left = config.value_warmup_steps - _warmed_up(learner)
+    if learner.value is None or left <= 0:
         return
     batches = feed.batches()
     for index, evidence in enumerate(batches):
@@ -144,6 +144,10 @@ def _warm_up(learner: Learner, feed: Feed, config: TrainConfig, step: int, tell:
         if updates:
             batch = Batch.of(evidence, micro_batch_tokens=config.micro_batch_tokens)
             learner.warm_up(batch, updates, lambda _, done, total: tell(TrainEvent("warmup", step, done, total)))
+
+
+def _warmed_up(learner: Learner) -> int:
+    return learner.value.warmup_done if learner.value is not None else 0
 
 
 def _forget_after(path: Path, step: int) -> None:

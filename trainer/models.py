@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +35,7 @@ def load_policy(path: Path) -> PreTrainedModel:
     """
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} is not a transformers model directory (no config.json)", hint="agentgym models pull")
-    with _quiet():
+    with quiet():
         try:
             model = AutoModelForCausalLM.from_pretrained(
                 path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
@@ -112,13 +113,18 @@ def _score(
 
 
 @contextlib.contextmanager
-def _quiet():
-    """Loading bars belong to the caller."""
+def quiet() -> Iterator[None]:
+    """Progress bars belong to the caller, not to transformers."""
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         transformers_logging.enable_progress_bar()
+
+
+def choose_checkpointing(module: nn.Module, micro: MicroBatch, above: int) -> None:
+    """Recompute activations for a micro-batch of more than `above` padded tokens."""
+    checkpoint_activations(module, micro.token_ids.numel() > above)
 
 
 def checkpoint_activations(module: nn.Module, on: bool) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from trainer.errors import TrainConfigError
 
 T = TypeVar("T")
+Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 class Registry(Generic[T]):
@@ -20,12 +21,10 @@ class Registry(Generic[T]):
         self.kind = kind
         self._entries: dict[str, tuple[Callable[[Any], T], type[BaseModel], dict[str, Any]]] = {}
 
-    def register(
-        self, name: str, options: type[BaseModel], **presets: Any
-    ) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
+    def register(self, name: str, options: type[BaseModel], **presets: Any) -> Callable[[Factory], Factory]:
         """Register a class built from one `options` instance. `presets` are this name's own option defaults."""
 
-        def add(factory: Callable[[Any], T]) -> Callable[[Any], T]:
+        def add(factory: Factory) -> Factory:
             if name in self._entries:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
             self._entries[name] = (factory, options, presets)

@@ -20,8 +20,11 @@ def load_policy(model: str) -> Policy:
             from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 
             return VllmPolicy(VllmPolicyConfig(url=place))
+        from transformers.utils import logging as transformers_logging
+
         from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 
+        transformers_logging.disable_progress_bar()  # ours is on the screen already
         return TorchPolicy(TorchPolicyConfig(model=str(place)), name="model")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from agentgym.sandbox import host
 from agentgym.sandbox.protocol import ImageError
 
-VERSION = 1
+VERSION = 2
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
 
 _DIRECTORIES = (
@@ -74,6 +74,7 @@ def lay_out(tree: Path) -> None:
     texts["resolv.conf"] = ""
     for name, text in texts.items():
         (tree / "etc" / name).write_text(text)
+    (tree / "etc/shadow").touch(mode=0)
 
 
 def lay_out_frame(tree: Path) -> None:

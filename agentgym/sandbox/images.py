@@ -1,9 +1,10 @@
 """Docker images: where a FROM comes from, and how an `ImageSpec` becomes an image, once.
 
 A FROM is satisfied by the image of that name in the engine, else by a pull, else by a base system made on this machine
-(`agentgym.sandbox.base`) if the name stands for one we can stand in for. A stand-in keeps its own name; which FROM it
-replaced is logged and recorded in the image's labels. The tag of a task image is a hash of everything that decides its
-content, so an image that exists is never built again, and a lock per tag keeps two processes from building it at once.
+(`agentgym.sandbox.base`) if the name stands for one we can stand in for; once made, that is used without asking again.
+A stand-in keeps its own name; which FROM it replaced is logged and recorded in the image's labels. The tag of a task
+image is a hash of everything that decides its content, so an image that exists is never built again, and a lock per tag
+keeps two processes from building it at once.
 
 Build containers carry the label `agentgym.stage=building`: the engine removes them when the build ends or its client
 dies, and `reap_builds` those that outlived a crash of the engine itself.
@@ -91,23 +92,25 @@ async def ensure_base(client: docker.APIClient, name: str, *, log: Log = logger.
     found = await in_thread(lambda: _image_id(client, name))
     if found:
         return name, found
+    wanted = await asyncio.to_thread(base.recipe) if _STAND_IN.match(name) else None
+    if wanted and (found := await in_thread(lambda: _image_id(client, wanted.reference))):
+        return wanted.reference, found  # made when no registry answered; asking again for each image would cost seconds
     reason = await _pull(client, name)
     if reason is None:
         return name, _require(await in_thread(lambda: _image_id(client, name)), name)
-    if not _STAND_IN.match(name):
+    if wanted is None:
         raise ImageError(
             f"FROM {name}: not in the engine, and it cannot be pulled ({reason})",
             hint=f"load it with `docker load`, or base the image on python:3.11 or debian:bookworm (not {name})",
         )
-    wanted = await asyncio.to_thread(base.recipe)
     async with file_lock(cache_dir() / "locks" / f"import-{wanted.key}"):
         found = await in_thread(lambda: _image_id(client, wanted.reference))
         if not found:
+            log(f"FROM {name}: no registry answers; a Debian base system is made here (a minute or two, once)")
             archive = await base.ensure_archive(wanted, log)
             log(f"importing the base system as {wanted.reference}")
             await in_thread(lambda: _import(client, wanted, archive))
             found = _require(await in_thread(lambda: _image_id(client, wanted.reference)), wanted.reference)
-    log(f"FROM {name}: no registry answers, {wanted.reference} stands in")
     return wanted.reference, found
 
 
@@ -157,11 +160,16 @@ async def build(client: docker.APIClient, spec: ImageSpec, *, log: Log = logger.
     async with file_lock(cache_dir() / "locks" / f"image-{key[:24]}"):
         found = await in_thread(lambda: _image_id(client, reference))
         if not found:
-            log(f"building the image of {spec.name}")
+            log(f"building the image of {spec.name}{_stand_ins(bases)}")
             text = _render(spec, original, bases)
             await in_thread(lambda: _run_build(client, spec, text, reference, log))
             found = _require(await in_thread(lambda: _image_id(client, reference)), reference)
     return Image(spec=spec, ref=reference, digest=found, backend="docker")
+
+
+def _stand_ins(bases: dict[str, str]) -> str:
+    replaced = [f"{reference} stands in for {name}" for name, reference in bases.items() if name != reference]
+    return f" ({', '.join(replaced)})" if replaced else ""
 
 
 def read_dockerfile(spec: ImageSpec) -> list[Instruction]:

@@ -41,7 +41,8 @@ _INIT = "/run/agentgym/init.py"
 class Jail:
     """What to put together. lower: read-only trees, topmost first; upper: takes the writes; work: overlay's scratch space.
 
-    network: share the host's network. uid: how the programs see themselves. rlimits: name -> value.
+    writable: the directories that can be written, None: all but `/usr`. network: share the host's network.
+    uid: how the programs see themselves. rlimits: name -> value.
     cgroup_procs: files to write our PID to. binds: further host directories everybody may read, source -> target.
     files: copies of host files, read-only, target -> source (a file, or a directory of files).
     """
@@ -50,6 +51,7 @@ class Jail:
     upper: Path
     work: Path
     uid: int = 1000
+    writable: Sequence[str] | None = None
     network: bool = False
     hostname: str = "sandbox"
     rlimits: Mapping[str, int] = field(default_factory=dict)
@@ -97,7 +99,11 @@ class Jail:
         argv += ["--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts", "--hostname", self.hostname]
         argv += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         argv += [] if self.network else ["--unshare-net"]
-        argv += ["--bind", root, "/", "--ro-bind", "/usr", "/usr", "--bind", f"{root}/usr/local", "/usr/local"]
+        whole = self.writable is None
+        argv += ["--bind" if whole else "--ro-bind", root, "/", "--ro-bind", "/usr", "/usr"]
+        argv += ["--bind" if whole else "--ro-bind", f"{root}/usr/local", "/usr/local"]
+        for path in self.writable or ():
+            argv += ["--bind", f"{root}{path}", path]
         for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
             if Path("/", name).is_dir() and not Path("/", name).is_symlink():
                 argv += ["--ro-bind", f"/{name}", f"/{name}"]

@@ -70,7 +70,14 @@ def image_path(key: str) -> Path:
 
 
 def remove_tree(path: Path) -> None:
+<<<<<<< HEAD
+    """Remove a tree also where a sandbox left directories nobody may enter, and while another process removes it too.
+
+    Missing is fine. OSError where something is left.
+    """
+=======
     """Remove a tree also where a sandbox left directories nobody may enter; what another reaper removed first is fine."""
+>>>>>>> sandbox-docker
     for directory, names, _ in os.walk(path):
         for name in names:
             entry = os.path.join(directory, name)
@@ -78,12 +85,18 @@ def remove_tree(path: Path) -> None:
                 mode = os.lstat(entry).st_mode
                 if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
                     os.chmod(entry, 0o700)
+<<<<<<< HEAD
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        raise OSError(f"cannot remove {path} completely")
+=======
     shutil.rmtree(path, onerror=_unless_missing)
 
 
 def _unless_missing(function: object, path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
     if not isinstance(error[1], FileNotFoundError):
         raise error[1]
+>>>>>>> sandbox-docker
 
 
 def give_to_sandbox(tree: Path) -> None:

@@ -12,6 +12,7 @@ without root limits hold per process rather than per sandbox.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import posixpath
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild
 from agentgym.sandbox.channel import Channel, Stream
+from agentgym.sandbox.finish import AGENT_HOME
 from agentgym.sandbox.jail import Jail, JailProcess
 from agentgym.sandbox.layers import LocalImage, give_to_sandbox, remove_tree
 from agentgym.sandbox.paths import state_dir
@@ -176,6 +178,7 @@ class LocalBackend:
         for name in ("upper", "work"):
             (directory / name).mkdir(parents=True)
         give_to_sandbox(directory / "upper")
+        record.save(directory / "image.json")  # says which layers are in use
         group = cgroups.create(id_, limits)
         self._write_lease(
             directory, "sandbox", limits.lifetime_s, {"cgroups": [str(d) for d in group.directories] if group else []}
@@ -184,6 +187,7 @@ class LocalBackend:
             lower=record.lower,
             upper=directory / "upper",
             work=directory / "work",
+            writable=["/tmp", "/var/tmp", AGENT_HOME, record.workdir] if record.workdir != "/" else None,
             network=limits.network,
             rlimits=_rlimits(limits, group.enforced if group else frozenset()),
             cgroup_procs=group.procs if group else (),
@@ -235,10 +239,13 @@ class LocalBackend:
             if stale:
                 if live := self._live.get(directory.name):
                     await live.close()
-                else:
+                    removed += 1
+                elif claimed := _claim(directory):
                     groups = tuple(Path(path) for path in (lease or {}).get("cgroups", ()))
-                    await asyncio.to_thread(_remove, directory, groups)
-                removed += 1
+                    await asyncio.to_thread(_remove, claimed, groups)
+                    removed += 1
+        for directory in self.root.glob("removing-*"):  # claimed by a reaper that was killed, or is still at it
+            await asyncio.to_thread(_remove, directory, ())
         return removed
 
     async def close(self) -> None:
@@ -301,7 +308,18 @@ def _rlimits(limits: Limits, enforced: frozenset[str]) -> dict[str, int]:
 
 def _remove(directory: Path, groups: tuple[Path, ...]) -> None:
     cgroups.remove(groups)
-    remove_tree(directory)
+    with contextlib.suppress(OSError):  # what is left is the next reaper's
+        remove_tree(directory)
+
+
+def _claim(directory: Path) -> Path | None:
+    """Rename, so that one of several reapers gets it; None where another did."""
+    claimed = directory.with_name(f"removing-{directory.name}")
+    try:
+        directory.rename(claimed)
+    except OSError:
+        return None
+    return claimed
 
 
 def _age_s(directory: Path) -> float:

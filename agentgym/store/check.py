@@ -1,6 +1,6 @@
 """Proof that a store keeps the data contract, trajectory by trajectory.
 
-The check rebuilds every call's prompt the slow and obvious way (copying the shared prefix each time), so that it does
+The check rebuilds every call's prompt the slow and obvious way (token after token into one buffer), so that it does
 not trust the code it checks, and then proves for each trajectory:
 
 - its blobs have the right checksums and lengths, and the counts in the columns are those of the blobs;
@@ -21,7 +21,7 @@ import numpy as np
 from agentgym.store.codec import decode_layout
 from agentgym.store.errors import CorruptError
 from agentgym.store.filter import COUNT_FIELDS, TrajectoryFilter, TrajectorySummary
-from agentgym.store.layout import TokenLayout, layout_of
+from agentgym.store.layout import TokenLayout
 from agentgym.store.records import Int32Array, ModelCall
 from agentgym.store.rows import decode_trajectory
 from agentgym.store.sequences import Sequence, sequences_of_layout
@@ -89,11 +89,9 @@ def _trajectory_faults(
     summary: TrajectorySummary, layout: TokenLayout, derived: list[Sequence], token_blob: bytes, detail_blob: bytes
 ) -> Iterator[str]:
     trajectory = decode_trajectory(summary, token_blob, detail_blob)
-    yield from faults(trajectory)
+    yield from faults(trajectory, layout)
     yield from _count_faults(summary, layout, len(trajectory.steps))
-    if not np.array_equal(layout_of(trajectory.calls).shared, layout.shared):
-        yield "the stored shared prefixes are not the longest ones"
-    yield from _sequence_faults(trajectory.calls, _literal_prompts(layout), derived)
+    yield from _sequence_faults(trajectory.calls, layout, derived)
 
 
 def _count_faults(summary: TrajectorySummary, layout: TokenLayout, steps: int) -> Iterator[str]:
@@ -111,20 +109,24 @@ def _count_faults(summary: TrajectorySummary, layout: TokenLayout, steps: int) -
             yield f"column {name} says {getattr(summary, name)}, the blobs say {told[name]}"
 
 
-def _literal_prompts(layout: TokenLayout) -> Iterator[Int32Array]:
-    """Each call's prompt by the definition of the format: the shared part of the last context, then the suffix."""
-    context, offset = layout.stream[:0], 0
+def _literal_prompts(layout: TokenLayout) -> Iterator[tuple[Int32Array, int | None]]:
+    """Each call's prompt by the definition of the format: keep the shared part of the last context, append the suffix.
+
+    With it the token of the last context that the suffix took the place of, if any. The prompt is overwritten by the
+    next.
+    """
+    context, length, offset = np.empty(int(layout.context.max(initial=0)), np.int32), 0, 0
     for shared, suffix, generated in zip(
         layout.shared.tolist(), layout.suffix.tolist(), layout.generated.tolist(), strict=True
     ):
-        context = np.concatenate([context[:shared], layout.stream[offset : offset + suffix + generated]])
+        displaced = int(context[shared]) if shared < length else None
+        length = shared + suffix + generated
+        context[shared:length] = layout.stream[offset : offset + suffix + generated]
         offset += suffix + generated
-        yield context[: shared + suffix]
+        yield context[: shared + suffix], displaced
 
 
-def _sequence_faults(
-    calls: tuple[ModelCall, ...], prompts: Iterator[Int32Array], derived: list[Sequence]
-) -> Iterator[str]:
+def _sequence_faults(calls: tuple[ModelCall, ...], layout: TokenLayout, derived: list[Sequence]) -> Iterator[str]:
     home: dict[int, tuple[Sequence, int]] = {}
     for sequence in derived:
         positions = np.flatnonzero(sequence.action_mask)
@@ -139,9 +141,12 @@ def _sequence_faults(
         expected = sum(len(calls[call].generation_token_ids) for call in owners.tolist())
         if len(positions) != expected:
             yield f"sequence {sequence.index}: {len(positions)} action tokens for {expected} generated ones"
-    for k, (call, prompt) in enumerate(zip(calls, prompts, strict=True)):
+    for k, (call, (prompt, displaced)) in enumerate(zip(calls, _literal_prompts(layout), strict=True)):
         if not np.array_equal(prompt, call.prompt_token_ids):
             yield f"call {k}: the decoded prompt is not the stored one"
+        shared = int(layout.shared[k])
+        if displaced is not None and len(prompt) > shared and displaced == prompt[shared]:
+            yield f"call {k}: the stored shared prefix of {shared} tokens is not the longest one"
         if not len(call.generation_token_ids):
             continue
         if k not in home:

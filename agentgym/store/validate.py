@@ -30,13 +30,13 @@ _COLUMN_TEXT = (
     "policy",
     "model",
 )
-_INT32 = np.iinfo(np.int32)
-_INT64 = np.iinfo(np.int64)
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
 
 
-def faults(trajectory: Trajectory) -> list[str]:
-    """Every way in which a trajectory breaks the data contract."""
-    return _inspect(trajectory)[1]
+def faults(trajectory: Trajectory, layout: TokenLayout | None = None) -> list[str]:
+    """Every way in which a trajectory breaks the data contract. `layout`: that of its calls, if at hand."""
+    return _inspect(trajectory, layout)[1]
 
 
 def sound_layout(trajectory: Trajectory) -> TokenLayout:
@@ -47,12 +47,12 @@ def sound_layout(trajectory: Trajectory) -> TokenLayout:
     return layout
 
 
-def _inspect(trajectory: Trajectory) -> tuple[TokenLayout | None, list[str]]:
+def _inspect(trajectory: Trajectory, layout: TokenLayout | None = None) -> tuple[TokenLayout | None, list[str]]:
     found = [*_record_faults(trajectory), *_step_faults(trajectory)]
     broken = [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _array_faults(call)]
     if broken:
         return None, [*found, *broken]
-    layout = layout_of(trajectory.calls)
+    layout = layout or layout_of(trajectory.calls)
     found += [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _sampling_faults(call)]
     return layout, [*found, *_layout_faults(trajectory, layout)]
 
@@ -73,7 +73,7 @@ def _record_faults(trajectory: Trajectory) -> Iterator[str]:
         yield f"reward {reward} although the episode ended as {trajectory.termination.value}, which is never a verdict"
     if (trajectory.parent_id is None) != (trajectory.branch_step is None):
         yield f"parent_id {trajectory.parent_id!r} and branch_step {trajectory.branch_step!r} must come together"
-    if trajectory.seed is not None and not _INT64.min <= trajectory.seed <= _INT64.max:
+    if trajectory.seed is not None and not -_INT64_MAX - 1 <= trajectory.seed <= _INT64_MAX:
         yield f"seed {trajectory.seed} does not fit 64 bits"
     if not math.isfinite(trajectory.created_at):
         yield f"created_at is {trajectory.created_at}"
@@ -104,16 +104,16 @@ def _sampling_faults(call: ModelCall) -> Iterator[str]:
     for span in call.policy_versions:
         if span.start != end or span.end < span.start:
             yield f"version span [{span.start}, {span.end}) does not continue at token {end}"
-        if not 0 <= span.version <= _INT32.max:
-            yield f"policy version {span.version} is not between 0 and {_INT32.max}"
+        if not 0 <= span.version <= _INT32_MAX:
+            yield f"policy version {span.version} is not between 0 and {_INT32_MAX}"
         end = span.end
     if end != count:
         yield f"version spans cover {end} of {count} generated tokens"
     sampling = call.sampling
-    if sampling.seed is not None and not _INT64.min <= sampling.seed <= _INT64.max:
+    if sampling.seed is not None and not -_INT64_MAX - 1 <= sampling.seed <= _INT64_MAX:
         yield f"sampling seed {sampling.seed} does not fit 64 bits"
-    if not _INT32.min <= sampling.top_k <= _INT32.max:
-        yield f"top_k {sampling.top_k} does not fit 32 bits"
+    if not -1 <= sampling.top_k <= _INT32_MAX:
+        yield f"top_k {sampling.top_k} is not between -1 and {_INT32_MAX}"
 
 
 def _layout_faults(trajectory: Trajectory, layout: TokenLayout) -> Iterator[str]:

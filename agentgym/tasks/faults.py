@@ -54,6 +54,15 @@ def validation_faults(error: ValidationError) -> Iterator[str]:
             yield f"{key}: {entry['msg'].removeprefix('Value error, ')} (got {str(entry['input'])[:80]!r})"
 
 
+def missing_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    """Keys that only some kinds of source can do without, judged on the raw document so that no other fault hides them."""
+    table = document.get("agentgym")
+    source = table.get("source", {}) if isinstance(table, Mapping) else {}
+    kind = source.get("kind") if isinstance(source, Mapping) else None
+    if isinstance(table, Mapping) and kind != "script" and not table.get("test_paths"):
+        yield "agentgym.test_paths: missing; it names the files that the tests own"
+
+
 def typo_faults(table: HarborTable, prefix: str = "") -> Iterator[str]:
     """Keys of Harbor's tables that we do not know but that are one slip away from one we do."""
     known = type(table).model_fields

@@ -5,8 +5,7 @@
     gold    text of the gold patch's added lines anywhere on disk
     tests   text of the hidden tests, or byte code compiled from them, anywhere on disk
 
-Text is searched by *probes*: lines of the answer that the workdir does not hold already. One line may occur elsewhere
-by chance, so a file is a leak when it holds several probes, or all of them where there are few.
+Text is searched by the lines that only the answer holds (`probes`).
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ import re
 import shlex
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentgym.sandbox.protocol import Sandbox
 from agentgym.tasks.digest import content_files
 from agentgym.tasks.model import Task
+from agentgym.tasks.probes import base_text, given_away, gold_probes, hidden_probes
+from agentgym.tasks.pypi import PypiMaterial
 
-MIN_PROBE_LENGTH = 24
-MAX_PROBES = 500
-SUSPICIOUS_PROBES = 3
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
 _GIT_CHECK = r"""
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no repository"; exit 0; }
@@ -42,62 +40,72 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
     workdir = shlex.quote(task.workdir)
     git = await sandbox.exec(f"cd {workdir} && {{ {_GIT_CHECK} }}", timeout=120.0)
     leaks = [f"git: {line}" for line in git.text.splitlines()]
-    if task.source.get("kind") == "pypi":
-        leaks += await _other_releases(sandbox, task.source["package"], task.source["old"], task.workdir)
+    if isinstance(task.material, PypiMaterial):
+        source = task.material.source
+        leaks += await _other_releases(sandbox, source.package, source.old, task.workdir)
+    base, tests, new = await _material(sandbox, task)
+    gold = gold_probes(task.material.gold_patch(), base)
+    text = hidden_probes(tests, base)
+    hits = await _search(sandbox, {probe for groups in (gold, text) for probes in groups.values() for probe in probes})
+    leaks += [f"gold: {found}" for found in given_away(gold, hits)]
+    leaks += [f"tests: {found}" for found in given_away(text, hits)]
+    leaks += [f"tests: byte code {found}" for found in await _byte_code(sandbox, new)]
+    return leaks
+
+
+async def _material(sandbox: Sandbox, task: Task) -> tuple[bytes, dict[str, bytes], list[str]]:
+    """(text of the problem, hidden test files that differ from its own, those of them that it has none of).
+
+    The problem is the pinned older release where there is one, else what the workdir holds: then an answer that lies in
+    the workdir itself cannot be told from it.
+    """
+    hidden = task.material.hidden_tests()
     with tempfile.TemporaryDirectory(prefix="agentgym-leaks-") as scratch:
         tree = Path(scratch, "workdir")
-        await sandbox.download(task.workdir, tree)
-        known = {line for path in content_files(tree) if not path.is_symlink() for line in _lines(path.read_bytes())}
-        hidden = task.material.hidden_tests()
-        tests = [path for path in content_files(hidden) if not path.is_symlink()]
-        fresh = [path for path in tests if not _same(path, tree / path.relative_to(hidden))]
-    gold_lines = (line[1:] for line in task.material.gold_patch().splitlines() if re.match(rb"\+(?!\+\+ )", line))
-    gold = _probes((line for raw in gold_lines for line in _lines(raw)), known)
-    text = _probes((line for path in fresh for line in _lines(path.read_bytes())), known)
-    leaks += [f"gold: {found}" for found in await _search(sandbox, gold)]
-    leaks += [f"tests: {found}" for found in await _search(sandbox, text)]
-    names = {path.stem for path in fresh if not (tree / path.relative_to(hidden)).exists() and path.suffix == ".py"}
-    leaks += [f"tests: {found}" for found in await _byte_code(sandbox, names)]
-    return leaks
+        if isinstance(task.material, PypiMaterial):
+            tree = task.material.old_tree()
+        else:
+            await sandbox.download(task.workdir, tree)
+        base = base_text(content_files(tree))
+        tests = {
+            path.relative_to(hidden).as_posix(): path.read_bytes()
+            for path in content_files(hidden)
+            if not path.is_symlink() and not _same(path, tree / path.relative_to(hidden))
+        }
+        new = [name for name in tests if not (tree / name).exists()]
+    return base, tests, new
 
 
 def _same(one: Path, other: Path) -> bool:
     return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
-def _lines(data: bytes) -> Iterable[bytes]:
-    return (line.strip() for line in data.splitlines())
-
-
-def _probes(lines: Iterable[bytes], known: set[bytes]) -> list[bytes]:
-    found = {line for line in lines if len(line) >= MIN_PROBE_LENGTH and line not in known and b"\0" not in line}
-    return sorted(found, key=len, reverse=True)[:MAX_PROBES]
-
-
-async def _search(sandbox: Sandbox, probes: list[bytes]) -> list[str]:
-    """Files that hold the probes."""
-    if not probes:
-        return []
-    command = f"LC_ALL=C grep -raFoH {_SKIP} -f - / 2>/dev/null | sort -u | head -n 20000"
-    result = await sandbox.exec(command, timeout=300.0, stdin=b"\n".join(probes) + b"\n", output_limit=16_000_000)
+async def _search(sandbox: Sandbox, probes: set[bytes]) -> Mapping[str, set[bytes]]:
+    """path → the probes that the file holds, for every file on disk that holds any."""
     hits: dict[str, set[bytes]] = defaultdict(set)
-    for line in result.output.splitlines():
-        path, _, probe = line.partition(b":")
-        hits[path.decode(errors="replace")].add(probe)
-    enough = min(SUSPICIOUS_PROBES, len(probes))
-    return [
-        f"{path} holds {len(lines)} of {len(probes)} lines"
-        for path, lines in sorted(hits.items())
-        if len(lines) >= enough
-    ]
+    if probes:
+        command = f"LC_ALL=C grep -raFoH {_SKIP} -f - / 2>/dev/null | sort -u | head -n 20000"
+        text = b"\n".join(sorted(probes)) + b"\n"
+        result = await sandbox.exec(command, timeout=300.0, stdin=text, output_limit=16_000_000)
+        for line in result.output.splitlines():
+            path, _, probe = line.partition(b":")
+            hits[path.decode(errors="replace")].add(probe)
+    return hits
 
 
-async def _byte_code(sandbox: Sandbox, names: set[str]) -> list[str]:
-    if not names:
+async def _byte_code(sandbox: Sandbox, files: list[str]) -> list[str]:
+    """Byte code that was compiled from one of the files: it names the file it came from."""
+    modules = [file for file in files if re.search(r"(^|/)(test_[^/]+|[^/]+_test)\.py$", file)]
+    if not modules:
         return []
-    tests = " -o ".join(f"-name {shlex.quote(name)}.cpython-*.pyc" for name in sorted(names))
-    result = await sandbox.exec(f"find / -xdev \\( {tests} \\) 2>/dev/null | head -n 20", timeout=120.0)
-    return [f"byte code {line}" for line in result.text.splitlines()]
+    command = (
+        "find / -xdev -name '*.pyc' -print0 2>/dev/null | LC_ALL=C xargs -0r grep -laF -f /tmp/modules | head -n 20"
+    )
+    patterns = "\n".join(f"/{module}" for module in modules) + "\n"
+    result = await sandbox.exec(
+        f"cat > /tmp/modules; {command}; rm /tmp/modules", timeout=120.0, stdin=patterns.encode()
+    )
+    return result.text.splitlines()
 
 
 async def _other_releases(sandbox: Sandbox, package: str, old: str, workdir: str) -> list[str]:

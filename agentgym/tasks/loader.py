@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from agentgym.sandbox.protocol import ImageSpec, Limits
 from agentgym.tasks.digest import tree_digest
-from agentgym.tasks.faults import typo_faults, unsupported_faults, validation_faults
-from agentgym.tasks.manifest import AgentGymTable, Manifest
+from agentgym.tasks.faults import missing_faults, typo_faults, unsupported_faults, validation_faults
+from agentgym.tasks.manifest import AgentGymTable, Manifest, ScriptSource
 from agentgym.tasks.model import Task, TaskError
 from agentgym.tasks.sources import open_source, source_faults
 
@@ -33,10 +33,8 @@ def load_task(path: Path) -> Task:
     faults = [*typo_faults(manifest), *unsupported_faults(manifest), *_directory_faults(root, manifest)]
     table = manifest.agentgym
     if table is None:
-        faults.append(
-            "agentgym: this table is missing; it names the tests that decide (fail_to_pass) and what they own"
-        )
-        raise _refused(root, faults)
+        workdir = manifest.environment.workdir or _dockerfile_workdir(root)
+        table = AgentGymTable(source=ScriptSource(kind="script"), workdir=workdir, network=_asks_for_network(manifest))
     expected = _expected(root, table, faults)
     faults.extend(source_faults(root, table))
     if faults:
@@ -53,10 +51,14 @@ def read_manifest(root: Path) -> Manifest:
         raise TaskError(f"{root} is no task directory: it has no task.toml") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TaskError(f"{file} cannot be read: {error}") from error
+    missing = list(missing_faults(document))
     try:
-        return Manifest.model_validate(document)
+        manifest = Manifest.model_validate(document)
     except ValidationError as error:
-        raise _refused(root, list(validation_faults(error))) from error
+        raise _refused(root, [*validation_faults(error), *missing]) from error
+    if missing:
+        raise _refused(root, missing)
+    return manifest
 
 
 def _refused(root: Path, faults: list[str]) -> TaskError:
@@ -75,8 +77,19 @@ def _directory_faults(root: Path, manifest: Manifest) -> Iterator[str]:
         yield "instruction.md: empty"
     if manifest.environment.docker_image is None and not (root / "environment/Dockerfile").is_file():
         yield "environment: neither environment/Dockerfile nor environment.docker_image says what to run in"
-    if not (root / "tests/test.sh").is_file():
-        yield "tests/test.sh: missing"
+
+
+def _dockerfile_workdir(root: Path) -> str:
+    """Where a plain Harbor task starts: the last WORKDIR of its Dockerfile."""
+    file = root / "environment/Dockerfile"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    found = re.findall(r"^\s*WORKDIR\s+\"?(/[^\s\"]*)", text, re.MULTILINE | re.IGNORECASE)
+    return found[-1] if found else "/app"
+
+
+def _asks_for_network(manifest: Manifest) -> bool:
+    """Harbor's default is a public network; we give it only where the task says that it needs it."""
+    return manifest.environment.allow_internet is True or manifest.environment.network_mode == "public"
 
 
 def _expected(root: Path, table: AgentGymTable, faults: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -100,7 +113,7 @@ def _expected(root: Path, table: AgentGymTable, faults: list[str]) -> tuple[tupl
     for name, ids in lists.items():
         if len(set(ids)) != len(ids):
             faults.append(f"agentgym.{name}: the same test id appears more than once")
-    if not lists["fail_to_pass"] and not faults:
+    if not lists["fail_to_pass"] and not faults and table.source.kind != "script":
         faults.append("agentgym.fail_to_pass: no test tells a solution from none")
     return tuple(lists["fail_to_pass"]), tuple(lists["pass_to_pass"])
 

@@ -128,7 +128,27 @@ class PypiSource(BaseModel):
     new_sha256: str = Field(pattern=_SHA256, description="Pinned digest of new_filename")
 
 
-Source = Annotated[FilesSource | PypiSource, Field(discriminator="kind")]
+class BenchmarkSource(BaseModel):
+    """A row of a SWE-bench-family data set: a published image, and tests that the data set's own spec runs."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["benchmark"] = Field(description="Source kind")
+    benchmark: str = Field(description="Name of the importer that read the row")
+    repo: str = Field(description="Repository, `owner/name`")
+    base_commit: str = Field(description="Commit that the problem starts from")
+    version: str = Field(default="", description="Version that selects the spec")
+    gold: str = Field(default="solution/gold.patch", description="Reference solution, relative to the task directory")
+    row: str = Field(default="tests/row.json", description="The row as it was imported")
+
+
+class ScriptSource(BaseModel):
+    """A plain Harbor task: `solution/solve.sh` solves it and `tests/test.sh` writes the reward; there is no diff to grade."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["script"] = Field(description="Source kind")
+
+
+Source = Annotated[FilesSource | PypiSource | BenchmarkSource | ScriptSource, Field(discriminator="kind")]
 
 
 class AgentGymTable(BaseModel):
@@ -150,7 +170,7 @@ class AgentGymTable(BaseModel):
     )
     test_env: dict[str, str] = Field(default_factory=dict, description="Environment of the tests")
     test_paths: list[str] = Field(
-        min_length=1, description="Globs below the workdir that the tests own; restored before grading"
+        default_factory=list, description="Globs below the workdir that the tests own; restored before grading"
     )
     workdir: str = Field(default="/testbed", pattern=r"^/.+", description="Root of the repository inside the image")
     network: bool = Field(default=False, description="May the agent's commands reach the network?")
@@ -160,7 +180,7 @@ class AgentGymTable(BaseModel):
     licence: str = Field(default="", description="Licence of the code the task is about")
 
     @model_validator(mode="after")
-    def _some_tests(self) -> AgentGymTable:
+    def _consistent(self) -> AgentGymTable:
         if self.expected and (self.fail_to_pass or self.pass_to_pass):
             raise ValueError("give the test ids either inline or in the file named by `expected`, not both")
         return self

@@ -29,7 +29,7 @@ from agentgym.tasks.paths import matches
 NOT_SOURCE = (
     "*.md", "*.rst", "*.txt", "PKG-INFO", "**/*.egg-info/**", "LICENSE*", "LICENCE*", "COPYING*", "AUTHORS*", "CHANGE*",
     "NEWS*", "README*", "MANIFEST.in", "setup.cfg", "setup.py", "pyproject.toml", "tox.ini", "noxfile.py", "Makefile",
-    "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "bench/**", "changelog.d/**",
+    "versioneer.py", "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "bench/**", "changelog.d/**",
     "news/**", ".*", ".*/**",
 )  # fmt: skip
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentgym.tasks.manifest import AgentGymTable, FilesSource
+from agentgym.tasks.manifest import AgentGymTable, BenchmarkSource, FilesSource, ScriptSource
 from agentgym.tasks.model import TaskError, TaskMaterial
-from agentgym.tasks.pypi import PypiMaterial
+from agentgym.tasks.pypi import PypiMaterial, cache_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,53 @@ class FilesMaterial:
         return self.gold.read_bytes()
 
 
+@dataclass(frozen=True, slots=True)
+class BenchmarkMaterial:
+    """An imported row: its tests are no tree of files but a script that its benchmark generates."""
+
+    root: Path
+    source: BenchmarkSource
+
+    def hidden_tests(self) -> Path:
+        raise TaskError(f"{self.root.name}: {self.source.benchmark} rows are judged by their own evaluation script")
+
+    def gold_patch(self) -> bytes:
+        return (self.root / self.source.gold).read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptMaterial:
+    """A plain Harbor task: nothing is laid over the workdir, and the solution is a script, not a diff."""
+
+    root: Path
+
+    def hidden_tests(self) -> Path:
+        empty = cache_root() / "no-hidden-tests"
+        empty.mkdir(parents=True, exist_ok=True)
+        return empty
+
+    def gold_patch(self) -> bytes:
+        raise TaskError(f"{self.root.name}: its solution is solution/solve.sh, there is no patch")
+
+
 def open_source(root: Path, table: AgentGymTable) -> TaskMaterial:
     """The material of the task in directory `root`."""
-    if isinstance(table.source, FilesSource):
-        return FilesMaterial(root / table.source.hidden, root / table.source.gold)
-    return PypiMaterial(table.source, tuple(table.test_paths))
+    source = table.source
+    if isinstance(source, FilesSource):
+        return FilesMaterial(root / source.hidden, root / source.gold)
+    if isinstance(source, BenchmarkSource):
+        return BenchmarkMaterial(root, source)
+    if isinstance(source, ScriptSource):
+        return ScriptMaterial(root)
+    return PypiMaterial(source, tuple(table.test_paths))
 
 
 def source_faults(root: Path, table: AgentGymTable) -> Iterator[str]:
     """What the directory lacks for its own source."""
     source = table.source
-    if isinstance(source, FilesSource):
-        if not (root / source.hidden).is_dir():
-            yield f"agentgym.source.hidden: {source.hidden} is no directory of the task"
-        if not (root / source.gold).is_file():
-            yield f"agentgym.source.gold: {source.gold} is no file of the task"
+    if isinstance(source, FilesSource) and not (root / source.hidden).is_dir():
+        yield f"agentgym.source.hidden: {source.hidden} is no directory of the task"
+    if isinstance(source, (FilesSource, BenchmarkSource)) and not (root / source.gold).is_file():
+        yield f"agentgym.source.gold: {source.gold} is no file of the task"
+    if not isinstance(source, BenchmarkSource) and not (root / "tests/test.sh").is_file():
+        yield "tests/test.sh: missing"

@@ -105,7 +105,7 @@ async def _validate(
     bad = [test for test in task.pass_to_pass if unsolved[0].verdicts.get(test) != "passed"]
     if bad:
         return f"without a solution {len(bad)} PASS_TO_PASS tests do not pass: {_some(bad)}"
-    return _disagreement(task, solved, unsolved, report)
+    return disagreement(task, solved, unsolved, report)
 
 
 async def _image(task: Task, backend: SandboxBackend) -> Image:
@@ -116,9 +116,10 @@ async def _image(task: Task, backend: SandboxBackend) -> Image:
         return await backend.ensure_image(task.image)
 
 
-def _disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report: ValidationReport) -> str:
+def disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report: ValidationReport) -> str:
+    """Why repeats of the gold and of the empty run do not agree; "" where they do. Notes the tests in the report."""
     flaky, sensitive = set[str](), set[str]()
-    for grades in (solved, unsolved):
+    for grades in filter(None, (solved, unsolved)):
         for index, one in enumerate(grades[1:], start=1):
             changed = {
                 test for test, verdict in one.verdicts.items() if (verdict == "passed") != _passed(grades[0], test)

@@ -38,9 +38,11 @@ _SHARED_CONFIG = re.compile(r"(^|/)(pyproject\.toml|setup\.cfg|tox\.ini)$")
 
 def is_test_owned(path: str, test_paths: Iterable[str], hidden: Iterable[str]) -> bool:
     """True where `path` belongs to the tests by its name alone; `hidden`: workdir-relative files of the hidden tests."""
-    if _RUNNER_NAMES.search(path) or CACHES.search(path) or matches(path, test_paths):
-        return True
     above = f"{path}/"
+    globs = tuple(test_paths)
+    # The second match: `tests/**` also owns the name `tests`, which must not become a file or a link.
+    if _RUNNER_NAMES.search(path) or CACHES.search(path) or matches(path, globs) or matches(f"{above}_", globs):
+        return True
     return any(name == path or name.startswith(above) or path.startswith(f"{name}/") for name in hidden)
 
 

@@ -78,7 +78,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         await sandbox.write_file(f"{home}/{name}", script, mode=0o644)
     python_path, command = await _resolve(sandbox, task)
     budget = task.verifier_timeout_s
-    test_seconds = max(5.0, min(TEST_SECONDS, budget / 3))
+    test_seconds = max(3.0, min(TEST_SECONDS, budget / 6))
     orders = {
         "key": key.hex(),
         "nonce": nonce,
@@ -88,7 +88,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         "workdir": task.workdir,
         "env": {**task.test_env, "PYTHONPATH": python_path},
         "test_s": test_seconds,
-        "collect_s": test_seconds * 2,
+        "collect_s": test_seconds,
         "budget_s": budget,
         "max_runs": MAX_RUNS,
         "request": {
@@ -120,7 +120,7 @@ def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = ()) ->
         for event in run["events"]:
             if event["event"] == "end":
                 reports.setdefault(event["id"], []).append(event["verdict"])
-        if run["running"] is not None:
+        if run["running"] is not None and run["killed"] != "budget":
             reports.setdefault(run["running"], []).append(FAILED if run["killed"] == "test" else ERROR)
         tampering += _tampering(run)
     verdicts = {test: worst(reports[test]) if test in reports else MISSING for test in expected_ids(task)}

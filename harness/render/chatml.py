@@ -187,4 +187,4 @@ def _text(message: Message) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
-    return "".join(part["text"] for part in content or () if part["type"] == "text")
+    return "".join(part["text"] for part in content or () if "text" in part)

@@ -30,10 +30,13 @@ def _attempt(body: str, *, closed: bool, raw: str) -> ParsedToolCall:
         return ParsedToolCall(raw=raw, status=ToolCallParseStatus.INVALID_JSON)
     if not isinstance(value, dict):
         return ParsedToolCall(raw=raw, status=ToolCallParseStatus.MALFORMED_STRUCTURE)
-    name = value.get("name")
+    return named_call(value.get("name"), value.get("arguments", {}), raw=raw)
+
+
+def named_call(name: object, arguments: object, *, raw: str) -> ParsedToolCall:
+    """A call whose name and arguments have been found; arguments may be an object or JSON text of one."""
     if not isinstance(name, str) or not name:
         return ParsedToolCall(raw=raw, status=ToolCallParseStatus.MISSING_NAME)
-    arguments = value.get("arguments", {})
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments, strict=False)

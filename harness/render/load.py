@@ -12,12 +12,14 @@ from typing import Any
 
 from renderers import Message, ToolSpec, create_renderer
 from renderers.base import MODEL_RENDERER_MAP
-from renderers.configs import BaseRendererConfig, config_from_name
+from renderers.configs import config_from_name
 
 from agentgym.errors import InputError
 from harness.render.chatml import ChatMLRenderer
 from harness.render.guard import GuardedTokenizer
 from harness.render.guarded import GuardedRenderer
+from harness.render.template import TemplateRenderer, TemplateUnusable
+from harness.render.turns import assistant_turn
 
 CHATML = ChatMLRenderer.name
 
@@ -27,12 +29,14 @@ class RenderError(InputError):
 
 
 def load_renderer(tokenizer: Any, name: str = "auto") -> GuardedRenderer:
-    """The renderer for a transformers tokenizer. name: "auto", "chatml-hermes", or one of the package's names."""
+    """The renderer for a transformers tokenizer. name: "auto", "template", "chatml-hermes", or one of the package's."""
     guarded = tokenizer if isinstance(tokenizer, GuardedTokenizer) else GuardedTokenizer(tokenizer)
     if name == "auto":
         name = _recognise(guarded)
     if name == CHATML:
         return GuardedRenderer(ChatMLRenderer(guarded), guarded, name)
+    if name == TemplateRenderer.name:
+        return GuardedRenderer(_template_renderer(guarded), guarded, name)
     try:
         return GuardedRenderer(create_renderer(guarded, _config(name)), guarded, name)
     except (ValueError, AssertionError) as error:
@@ -43,14 +47,17 @@ def _recognise(tokenizer: GuardedTokenizer) -> str:
     model = str(getattr(tokenizer, "name_or_path", ""))
     if known := MODEL_RENDERER_MAP.get(model):
         return known
-    if getattr(tokenizer, "chat_template", None) and (matching := _by_template(tokenizer)):
-        return matching
+    if getattr(tokenizer, "chat_template", None):
+        if matching := _by_template(tokenizer):
+            return matching
+        if _template_works(tokenizer):
+            return TemplateRenderer.name
     if {"<|im_start|>", "<|im_end|>"} <= set(tokenizer.get_added_vocab()):
         return CHATML
     raise RenderError(
         f"no renderer is known for {model!r}: its id is not in the renderers package, no package renderer gives its "
-        "chat template's ids, and it has no ChatML tokens",
-        hint=f"name one with --renderer: {CHATML}, {', '.join(sorted(set(MODEL_RENDERER_MAP.values())))}",
+        "chat template's ids, the template itself cannot be used for tool calls, and it has no ChatML tokens",
+        hint=f"name one: {CHATML}, {TemplateRenderer.name}, {', '.join(sorted(set(MODEL_RENDERER_MAP.values())))}",
     )
 
 
@@ -98,7 +105,28 @@ def _by_template(tokenizer: GuardedTokenizer) -> str | None:
     return None
 
 
-def _config(name: str) -> BaseRendererConfig | None:
+def _template_renderer(tokenizer: GuardedTokenizer) -> TemplateRenderer:
+    try:
+        return TemplateRenderer(tokenizer)
+    except TemplateUnusable as error:
+        raise RenderError(f"the chat template of {tokenizer.name_or_path!r} cannot be used: {error}") from error
+
+
+def _template_works(tokenizer: GuardedTokenizer) -> bool:
+    """Does the template show tools, and is a call it writes read back, and a turn it ends extended?"""
+    try:
+        renderer = TemplateRenderer(tokenizer)
+        prompt = renderer.render_ids(_PROBE[:2], tools=_PROBE_TOOLS, add_generation_prompt=True)
+        (call,) = renderer.parse_response(
+            assistant_turn(renderer, "", [("look", {"at": "x"})]), tools=_PROBE_TOOLS
+        ).tool_calls
+        bridged = renderer.bridge_to_next_turn(prompt, [], _PROBE[3:], tools=_PROBE_TOOLS)
+    except Exception:  # a template raises what it likes
+        return False
+    return "look" in tokenizer.decode(prompt) and call.arguments == {"at": "x"} and bridged is not None
+
+
+def _config(name: str) -> Any:  # a member of the package's config union, which has no common public base
     """Thinking is kept in the context wherever the renderer can: dropping it would rewrite what the policy saw."""
     config = config_from_name(name)
     try:

@@ -59,6 +59,7 @@ def read_call(
         )
         return MalformedCall(problem, call_id=call_id, attempted=True)
     attempt = response.tool_calls[0]
+    call_id = attempt.id or call_id  # where the format carries ids, results name the call's own
     name = attempt.name or ""
     if attempt.status not in (ToolCallParseStatus.OK, ToolCallParseStatus.UNKNOWN_TOOL):
         problem = f"Error: the tool call could not be read: {_FAULTS[attempt.status]}. Nothing was executed."

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 
 from agentgym.sandbox.protocol import Image, Limits, Sandbox, SandboxBackend, SandboxError
 from agentgym.store.records import ContextEvent, FinishReason, Termination, VersionSpan
 from agentgym.store.sequences import sequences
+from agentgym.verify import grade
 from harness.episode import run_episode
 from harness.policies.protocol import Generation
+from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 from harness.profile import Profile, load_profile
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -75,6 +76,24 @@ class Acting(ScriptedPolicy):
 @pytest.fixture
 def watched(backend: SandboxBackend) -> Watched:
     return Watched(backend)
+
+
+@pytest.fixture(scope="session")
+def grades():
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def grade_each_patch_once(monkeypatch, grades):
+    """The grader is the real one; what it said about a patch is remembered, since most episodes here leave none."""
+
+    async def remembered(task, patch, backend, *, image):
+        key = (image.ref, patch.diff)
+        if key not in grades:
+            grades[key] = await grade(task, patch, backend, image=image)
+        return grades[key]
+
+    monkeypatch.setattr("harness.episode.grade", remembered)
 
 
 @pytest.fixture

@@ -65,6 +65,17 @@ async def test_a_fork_bomb_is_ended_and_the_sandbox_lives(fresh: Sandbox):
     assert after.output == b"alive\n"
 
 
+<<<<<<< HEAD
+async def test_a_fork_bomb_left_in_the_background_is_ended_by_the_next_call_which_says_so(fresh: Sandbox):
+    await fresh.exec("bomb() { bomb | bomb & }; bomb", output_limit=100)
+    for _ in range(20):  # the bomb breathes: a call may find a free slot
+        await asyncio.sleep(0.5)
+        after = await fresh.exec("echo alive", timeout=20)
+        assert after.output == b"alive\n"
+        if after.reopened:
+            return
+    pytest.fail("no call met the bomb")
+=======
 async def test_a_fork_bomb_left_in_the_background_is_ended_by_a_later_call_which_says_so(fresh: Sandbox):
     result = await fresh.exec("bomb() { bomb | bomb & }; bomb", output_limit=100)
     for _ in range(5):
@@ -75,6 +86,7 @@ async def test_a_fork_bomb_left_in_the_background_is_ended_by_a_later_call_which
     assert result.reopened
     assert (await fresh.exec("echo alive | cat")).output == b"alive\n"
     assert int((await fresh.exec("ls -d /proc/[0-9]* | wc -l")).text) < 30
+>>>>>>> sandbox-docker
 
 
 async def test_a_memory_hog_is_killed_and_reported(fresh: Sandbox):

@@ -164,7 +164,7 @@ async def test_nothing_of_the_host_but_its_programs_is_in_sight(backend: LocalBa
     seen = await output(
         backend,
         spec,
-        "ls /home /mnt /root /run /srv 2>/dev/null; ls -d /var/lib/docker /etc/shadow /etc/ssh 2>/dev/null;"
+        "ls /home /mnt /root /run /srv 2>/dev/null; ls -d /var/lib/docker /etc/ssh /etc/docker 2>/dev/null;"
         f"cat {REPOSITORY}/pyproject.toml 2>/dev/null; find / -xdev -name docker.sock 2>/dev/null; env | grep -c -i secret;"
         "grep -c CapEff.*0000000000000000 /proc/self/status; grep NoNewPrivs /proc/self/status; cat /proc/net/dev | grep -c :",
     )

@@ -109,7 +109,7 @@ def as_plain(call: ModelCall) -> tuple[Any, ...]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_calls())
 def test_calls_round_trip_bit_for_bit(calls: tuple[ModelCall, ...]) -> None:
     assert faults(of(calls)) == []
@@ -119,7 +119,7 @@ def test_calls_round_trip_bit_for_bit(calls: tuple[ModelCall, ...]) -> None:
     assert encoded.action_tokens == sum(len(call.generation_token_ids) for call in calls)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_calls())
 def test_sequences_hold_every_generated_token_once_behind_its_prompt(calls: tuple[ModelCall, ...]) -> None:
     derived = sequences(of(calls))
@@ -137,7 +137,7 @@ def test_sequences_hold_every_generated_token_once_behind_its_prompt(calls: tupl
         assert (sequence.policy_version[idle] == -1).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(any_calls())
 def test_calls_are_merged_exactly_where_the_prompt_extends_the_last_context(calls: tuple[ModelCall, ...]) -> None:
     segments: list[list[int]] = []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -78,10 +77,12 @@ def test_targets_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
 
 
 def test_many_processes_may_open_a_new_store_at_once(store_url) -> None:
-    program = f"from agentgym.store import Store; Store.open({store_url!r}).close()"
-    opening = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(6)]
-    for process in opening:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors.decode()
+    forked = multiprocessing.get_context("fork")
+    processes = [forked.Process(target=lambda: Store.open(store_url).close()) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * 8
     with Store.open(store_url, create=False) as store:
         assert store.count() == 0

@@ -8,14 +8,16 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentgym.sandbox import open_backend
 from agentgym.sandbox.protocol import BackendUnavailable, StartError
-from agentgym.tasks import load_task, shipped_tasks
-from agentgym.tasks.validation import validate
+from agentgym.tasks import ValidationReport, load_task, shipped_tasks
+from agentgym.tasks.validation import disagreement, validate
+from agentgym.verify import Grade
 
 TUTORIAL = next(path for path in shipped_tasks() if path.name == "tutorial-duration")
 FORMAT = "tests/hidden/tests/test_format.py"
@@ -51,14 +53,19 @@ def broken(tmp_path) -> Callable[..., Path]:
     return make
 
 
-async def test_the_tutorial_is_valid(backend):
+async def test_a_sound_task_is_valid_and_its_sensitive_tests_are_named(backend, broken):
+    sensitive = "tests/test_format.py::test_time_zone"
+    code = "\n\ndef test_time_zone():\n    import time\n\n    assert time.timezone == 0\n"
+    listed = f'pass_to_pass = ["{sensitive}",'
+    root = broken(tests=lambda text: text + code, manifest=lambda text: text.replace("pass_to_pass = [", listed))
     stages: list[str] = []
 
-    report = await validate(load_task(TUTORIAL), backend, repeats=2, on_stage=stages.append)
+    report = await validate(load_task(root), backend, repeats=2, on_stage=stages.append)
 
     assert (report.status, report.reason) == ("valid", "")
-    assert report.gold_rewards == [1.0, 1.0]
+    assert report.gold_rewards == [1.0, 0.0]  # the second repeat is in another time zone
     assert report.empty_rewards == [0.0, 0.0]
+    assert report.sensitive == [sensitive]
     assert report.environment_digest.startswith("sha256:")
     assert stages == ["image", "leaks", "gold", "empty"]
 
@@ -93,21 +100,27 @@ async def test_a_deciding_test_that_passes_anyway_is_rejected(backend, broken):
     assert report.reason == f"without a solution 1 FAIL_TO_PASS tests pass: {passing}"
 
 
-async def test_flaky_tests_are_found(backend, broken):
-    def flaky(text: str) -> str:
-        return (
-            text
-            + "\n\ndef test_luck(tmp_path_factory):\n    import random\n\n    assert random.SystemRandom().random() < 0.5\n"
-        )
+def graded(**verdicts: str) -> Grade:
+    return Grade(reward=0.0, verdicts=verdicts)
 
-    listed = 'pass_to_pass = ["tests/test_format.py::test_luck",'
-    task = load_task(broken(tests=flaky, manifest=lambda text: text.replace("pass_to_pass = [", listed)))
 
-    report = await validate(task, backend, repeats=5)
+@pytest.mark.parametrize(
+    ("second", "third", "reason"),
+    [
+        ({}, {}, ""),
+        ({"keeps": "failed"}, {}, ""),
+        ({"decides": "failed"}, {}, "1 FAIL_TO_PASS tests depend on the hash seed or the time zone: decides"),
+        ({}, {"keeps": "missing"}, "1 tests are flaky: keeps"),
+        ({"keeps": "failed"}, {"keeps": "failed"}, "1 tests are flaky: keeps"),
+    ],
+)
+def test_repeats_must_agree_under_equal_conditions(second, third, reason):
+    task = replace(load_task(TUTORIAL), fail_to_pass=("decides",), pass_to_pass=("keeps",))
+    usual = {"decides": "passed", "keeps": "passed"}
+    solved = [graded(**usual), graded(**usual | second), graded(**usual | third)]
+    report = ValidationReport(task_id="t", task_digest="d", environment_digest="e", backend="b", status="error")
 
-    # Luck itself may fail the first gold run; both ways the task is refused because of that test.
-    assert report.status == "rejected"
-    assert "test_luck" in report.reason
+    assert disagreement(task, solved, [], report) == reason
 
 
 GOLD_LINE = "    hours, rest = divmod(int(seconds), 3600)"

@@ -34,7 +34,7 @@ def test_the_gradient_is_the_ratio_times_the_advantage_inside_and_zero_outside()
 
 
 def test_rejection_does_not_shrink_the_denominator() -> None:
-    weights = OBJECTIVES.build("sao").weights(Chain(torch.tensor([3, 1])))
+    weights = OBJECTIVES.build("sao").weights(Chain(torch.tensor([3, 1])), torch.tensor([False, True]))
     assert weights.tolist() == [0.25] * 4
 
 
@@ -70,6 +70,6 @@ def test_its_gradient_is_verls_icepop(verl, random_chain, seed: int) -> None:
     ours = current.detach()[mask].requires_grad_()
     objective = OBJECTIVES.build("sao")
     result = objective.token_loss(tokens(ours, behaviour[mask], advantages[mask]))
-    (gradient,) = torch.autograd.grad((objective.weights(Chain(lengths)) * result.loss).sum(), ours)
+    (gradient,) = torch.autograd.grad((objective.weights(Chain(lengths), lengths < 0) * result.loss).sum(), ours)
     assert 0 < result.kept.float().mean() < 1
     torch.testing.assert_close(gradient, expected[mask], rtol=1e-5, atol=1e-7)

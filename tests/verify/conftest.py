@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agentgym.sandbox.docker import DockerBackend
+from agentgym.sandbox import open_backend
 from agentgym.sandbox.protocol import BackendUnavailable, Image, SandboxBackend
 from agentgym.tasks import Task, load_task
 
@@ -23,7 +23,7 @@ def tutorial() -> Task:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def backend() -> AsyncIterator[SandboxBackend]:
     try:
-        opened = await DockerBackend.open()
+        opened = await open_backend("auto", owner="tests/verify")
     except BackendUnavailable as error:
         pytest.skip(f"no sandbox backend on this machine: {error}")
     yield opened
@@ -32,6 +32,4 @@ async def backend() -> AsyncIterator[SandboxBackend]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def image(backend: SandboxBackend, tutorial: Task) -> Image:
-    from agentgym.sandbox import images
-
-    return await images.build(images.connect(), tutorial.image)
+    return await backend.ensure_image(tutorial.image)

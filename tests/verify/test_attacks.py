@@ -52,7 +52,7 @@ async def outcomes(
         module = load(path)
         slow = getattr(module, "SLOW", False)
         task = replace(
-            tutorial, verifier_timeout_s=15.0 if slow else 90.0, limits=replace(tutorial.limits, memory_mb=400)
+            tutorial, verifier_timeout_s=30.0 if slow else 90.0, limits=replace(tutorial.limits, memory_mb=400)
         )
         async with gate:
             sandbox = await backend.start(image, task.limits)

@@ -63,6 +63,8 @@ class SkipObservationGAE:
 
     needs_critic = True
     needs_groups = False
+    needs_mixed_groups = False
+    reads_token_rewards = True
 
     def __init__(self, options: GAEOptions) -> None:
         if (options.alpha is None) == (options.lam is None):

@@ -1,4 +1,4 @@
-"""Advantages from rewards alone: one number per trajectory, the same at each of its action tokens.
+"""Advantages from the rollouts of one prompt: one number per trajectory, the same at each of its action tokens.
 
     grpo          (R − mean) / (std + 1e-6) over the rollouts of one prompt, std unbiased      (Shao et al. 2024, eq. 3)
     dr-grpo       R − mean over the rollouts of one prompt                                      (Liu et al. 2025)
@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from trainer.credit.gae import discounted_returns
 from trainer.credit.protocol import CREDITS, CreditInput
 from trainer.errors import TrainConfigError
 
@@ -65,6 +64,8 @@ class NoOptions(BaseModel):
 class _GroupCredit:
     needs_critic = False
     needs_groups = True
+    needs_mixed_groups = False
+    reads_token_rewards = False
     gamma = 1.0
     rule: staticmethod[[Tensor], Tensor]
 
@@ -88,40 +89,3 @@ class DrGRPOCredit(_GroupCredit):
 @CREDITS.register("rloo", NoOptions)
 class RLOOCredit(_GroupCredit):
     rule = staticmethod(rloo)
-
-
-class ReinforceOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    baseline: float | None = Field(None, description="Subtracted from every reward; null: the batch mean.")
-
-
-@CREDITS.register("reinforce", ReinforceOptions)
-class ReinforceCredit:
-    needs_critic = False
-    needs_groups = False
-    gamma = 1.0
-
-    def __init__(self, options: ReinforceOptions) -> None:
-        self.options = options
-
-    def advantages(self, given: CreditInput) -> Tensor:
-        baseline = given.rewards.mean() if self.options.baseline is None else self.options.baseline
-        return given.chain.spread(given.rewards - baseline)
-
-
-@CREDITS.register("reinforce++", NoOptions)
-class ReinforcePlusPlusCredit:
-    """The return at each token (undiscounted, so also token rewards such as a KL), normalised over the batch's
-    tokens.
-    """
-
-    needs_critic = False
-    needs_groups = False
-    gamma = 1.0
-
-    def __init__(self, options: NoOptions) -> None:
-        self.options = options
-
-    def advantages(self, given: CreditInput) -> Tensor:
-        returns = discounted_returns(given.token_rewards, torch.zeros_like(given.rewards), given.chain, gamma=1.0)
-        return (returns - returns.mean()) / (returns.std(unbiased=True) + EPSILON)

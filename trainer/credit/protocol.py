@@ -32,12 +32,15 @@ class CreditInput:
 class Credit(Protocol):
     """Rewards → advantages.
 
-    needs_critic: values must be given. needs_groups: several rollouts per prompt must be given. gamma: discount per
+    needs_critic: values must be given. needs_groups: several rollouts per prompt must be given. needs_mixed_groups: a group whose
+    rewards are all equal is no evidence. reads_token_rewards: False where only verdicts count. gamma: discount per
     action token.
     """
 
     needs_critic: bool
     needs_groups: bool
+    needs_mixed_groups: bool
+    reads_token_rewards: bool
     gamma: float
 
     def advantages(self, given: CreditInput) -> Tensor:

@@ -52,8 +52,11 @@ class Objective(Protocol):
 
     needs: frozenset[str]
 
-    def weights(self, chain: Chain) -> Tensor:
-        """float[N], the weight of each action token's loss: the algorithm's averaging, over the global batch."""
+    def weights(self, chain: Chain, truncated: Tensor) -> Tensor:
+        """float[N], the weight of each action token's loss: the algorithm's averaging, over the global batch.
+
+        truncated: bool[B], trajectories that a budget cut.
+        """
         ...
 
     def token_loss(self, tokens: ActionTokens) -> TokenLoss: ...

@@ -39,7 +39,7 @@ class SAO:
     def __init__(self, options: SAOOptions) -> None:
         self.options = options
 
-    def weights(self, chain: Chain) -> Tensor:
+    def weights(self, chain: Chain, truncated: Tensor) -> Tensor:
         return token_mean(chain)
 
     def token_loss(self, tokens: ActionTokens) -> TokenLoss:

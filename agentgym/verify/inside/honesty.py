@@ -75,12 +75,12 @@ def install(honesty):
 
     from _pytest.assertion import rewrite
 
-    rewrite.look_at_operands = honesty.look
+    setattr(rewrite, "look_at_operands", honesty.look)  # noqa: B010 - a name of ours in their module
     visit = rewrite.AssertionRewriter.visit_Compare
 
-    def visit_compare(self, comparison):
+    def visit_compare(self, comp):
         before = len(self.statements)
-        result = visit(self, comparison)
+        result = visit(self, comp)
         shown = []
         for statement in self.statements[before:]:
             shown.append(statement)
@@ -89,7 +89,7 @@ def install(honesty):
                 operands = [node for node in (value.left, *value.comparators) if isinstance(node, ast.Name)]
                 target = ast.Attribute(ast.Name("@pytest_ar", ast.Load()), "look_at_operands", ast.Load())
                 call = ast.Expr(ast.Call(target, [ast.Name(node.id, ast.Load()) for node in operands], []))
-                shown.append(ast.fix_missing_locations(ast.copy_location(call, comparison)))
+                shown.append(ast.fix_missing_locations(ast.copy_location(call, comp)))
         self.statements[before:] = shown
         return result
 

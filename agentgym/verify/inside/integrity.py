@@ -64,9 +64,9 @@ def code_of(value):
         if isinstance(value, types.MethodType):
             value = value.__func__
         elif hasattr(value, "__wrapped__"):
-            value = value.__wrapped__
+            value = getattr(value, "__wrapped__", None)
         elif type(value).__name__ == "partial":
-            value = value.func
+            value = getattr(value, "func", None)
         else:
             break
     return getattr(value, "__code__", None)

@@ -171,9 +171,9 @@ def plant_canaries(session):
     try:
         module = pytest.Module.from_parent(session, path=pathlib.Path(path))
     except (TypeError, AttributeError):
-        import py
+        import py  # what a module is made from before pytest 7
 
-        module = pytest.Module.from_parent(session, fspath=py.path.local(path))
+        module = getattr(pytest.Module, "from_parent")(session, fspath=py.path.local(path))  # noqa: B009
     items = []
     for node in module.collect():
         items.extend(node.collect() if isinstance(node, pytest.Class) else [node])

@@ -1,6 +1,7 @@
 """Hooks, filters, textconv, attributes and an fsmonitor, for whoever runs git on this workspace."""
 
 SCRIPT = r"""
+mkdir -p .git/hooks .git/info
 for name in pre-commit post-checkout post-index-change; do
     printf '#!/bin/sh\ntouch /tmp/pwned\nexit 0\n' > ".git/hooks/$name"; chmod +x ".git/hooks/$name"
 done

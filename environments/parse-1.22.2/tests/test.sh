@@ -1,0 +1,13 @@
+#!/bin/bash
+# Harbor's verifier: the newer release's tests, judged by tests/expected.json.
+set -euo pipefail
+mkdir -p /logs/verifier
+echo 0 > /logs/verifier/reward.txt
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+python3 /usr/local/bin/fetch-sdist parse parse-1.22.3.tar.gz 7e79bb39c72c3bf1613510fd5cdffe5baa9a7873892bef1d4566f1672c8a42f4 "$new/tree"
+cd /testbed
+export PYTHONHASHSEED=0 TZ=UTC LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+python3 /tests/harbor_verify.py --hidden "$new/tree" \
+    --expected /tests/expected.json --reward /logs/verifier/reward.txt \
+    --owned conftest.py --owned 'tests/**' -- python3 -m pytest -p no:cacheprovider -q -o addopts= --continue-on-collection-errors --timeout=40

@@ -1,0 +1,37 @@
+"""AdamW with clipped gradients, and the check that nothing which is not finite ever reaches a weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from trainer.config import LearnerConfig
+from trainer.errors import DivergenceError
+
+
+def adamw(groups: list[tuple[Iterable[nn.Parameter], float]], config: LearnerConfig) -> torch.optim.AdamW:
+    """groups: (parameters, learning rate)."""
+    return torch.optim.AdamW(
+        [{"params": list(parameters), "lr": rate} for parameters, rate in groups],
+        betas=config.betas,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def apply(optimizer: torch.optim.Optimizer, max_norm: float, loss: float, who: str) -> float:
+    """Clip, step, clear; the gradient norm before clipping. DivergenceError, with no step taken, where not finite."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    norm = float(nn.utils.clip_grad_norm_(parameters, max_norm))
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        optimizer.zero_grad(set_to_none=True)
+        raise DivergenceError(
+            f"{who}: loss {loss}, gradient norm {norm}; no step taken",
+            hint="resume with a smaller learning rate; ratio_max in metrics.jsonl shows how far the policy drifted",
+        )
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return norm
