@@ -14,16 +14,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 stderr = Console(stderr=True)
 stdout = Console()
+_documents: list[str] = []
 
 
 def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -> None:
     """Print `document` as JSON, or `human` as text."""
     if as_json:
-        json.dump(document, sys.stdout, ensure_ascii=False, allow_nan=False, default=str)
-        sys.stdout.write("\n")
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
+        _documents.append(text)  # first, so that whatever interrupts the writing adds no second one
+        sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     else:
         stdout.print(human)
+
+
+def emitted() -> bool:
+    """Whether the command has given its JSON document."""
+    return bool(_documents)
 
 
 def progress() -> Progress:
