@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -37,11 +38,18 @@ def load_policy(path: Path) -> PreTrainedModel:
         raise ModelError(f"{path} is not a transformers model directory (no config.json)", hint="agentgym models pull")
     with quiet():
         try:
-            model = AutoModelForCausalLM.from_pretrained(
-                path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                path,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                local_files_only=True,
+                output_loading_info=True,
             )
-        except (OSError, ValueError) as error:
+            model, info = loaded
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
+    if missing := sorted(info["missing_keys"]):  # transformers would train on with random numbers in their place
+        raise ModelError(f"{path} lacks {len(missing)} of the model's tensors, such as {missing[0]}")
     prepare(model)
     return model
 

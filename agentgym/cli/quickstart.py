@@ -29,7 +29,7 @@ from agentgym.cli.shared import backend_for, open_registry, resolve_tasks
 from agentgym.cli.store import checked
 from agentgym.cli.train import training_bars
 from agentgym.config import Config
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, InputError
 from agentgym.models import DEFAULT_MODEL, resolve
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, TrajectoryFilter, TrajectorySummary
@@ -68,7 +68,7 @@ def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
     _stage(1, "the model")
     model = resolve(config.model)
     if not isinstance(model, Path):
-        raise AgentGymError("the quickstart trains the model it rolls out, so it needs a directory, not a server")
+        raise InputError("the quickstart trains the model it rolls out, so it needs a directory, not a server")
     stderr.print(f"{config.model} in {model}")
 
     tasks = resolve_tasks(config.tasks, open_registry(url))

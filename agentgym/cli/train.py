@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +12,8 @@ from rich.table import Table
 
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress
+from agentgym.errors import InputError
+from agentgym.models import resolve
 from trainer.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -28,8 +31,10 @@ def train(config: TrainConfig, *, as_json: bool) -> None:
     """
     from trainer.loop import train as run
 
+    if not isinstance(model := resolve(str(config.model)), Path):
+        raise InputError(f"{model} is a server: training needs the weights", hint="--model with their directory")
     with training_bars() as on_event:
-        report = run(config, on_event)
+        report = run(config.model_copy(update={"model": model}), on_event)
     emit(report.model_dump(mode="json"), report_table(report), as_json=as_json)
 
 
