@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +13,8 @@ from rich.table import Table
 
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress
+from agentgym.errors import InputError
+from agentgym.models import resolve
 from trainer.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -28,9 +32,28 @@ def train(config: TrainConfig, *, as_json: bool) -> None:
     """
     from trainer.loop import train as run
 
+    config = with_directories(config)
     with training_bars() as on_event:
         report = run(config, on_event)
     emit(report.model_dump(mode="json"), report_table(report), as_json=as_json)
+
+
+def with_directories(config: TrainConfig) -> TrainConfig:
+    """The config with model names (shipped, or of a hub) turned into directories, as `rollout --model` takes them.
+
+    Raises InputError for a server: weights are needed.
+    """
+    found: dict[str, Path] = {}
+    for name, model in (("model", config.model), ("reference", config.reference)):
+        if model is None or model.is_dir():
+            continue
+        # A Path has swallowed one of a URL's slashes.
+        if re.match(r"https?:/", str(model)):
+            raise InputError(
+                f"{name}: {model} is a server, and training needs weights", hint="name its model directory"
+            )
+        found[name] = Path(resolve(str(model)))
+    return config.model_copy(update=found)
 
 
 @contextlib.contextmanager
