@@ -45,6 +45,9 @@ class RolloutConfig(Config):
         DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
     )
     tokenizer: str | None = Field(None, description="For a server: the directory or hub id its tokenizer comes from.")
+    policy_version: int | None = Field(
+        None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
+    )
     profile: str = Field("tiny", description="Harness profile: a shipped name or a TOML file.")
     temperature: float | None = Field(None, ge=0, description="Instead of the profile's; 0 is greedy.")
     rollouts: int = Field(1, ge=1, description="Episodes per task.")
@@ -154,6 +157,8 @@ async def _roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, Roll
     async with backend_for(config.backend, owner=f"rollout {run_id}") as backend:
         with Store.open(config.store) as store:
             report = await run_jobs(jobs, run_id=run_id, store=store, backend=backend, config=config)
+    if report.skipped:
+        stderr.print(f"[dim]{report.skipped} of {len(jobs)} episodes were in the store already[/]", highlight=False)
     return run_id, report
 
 
@@ -175,7 +180,7 @@ def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
             return ScriptedPolicy(gold_script(task, profile), renderer, name="gold")
         return ScriptedPolicy(empty_script(profile), renderer, name="empty")
 
-    policy = load_policy(config.model) if config.policy == "model" else acting
+    policy = load_policy(config.model, config.policy_version) if config.policy == "model" else acting
     return plan(tasks, policy, renderer, profile, rollouts=config.rollouts, seed=config.seed)
 
 

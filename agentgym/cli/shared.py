@@ -79,7 +79,7 @@ async def backend_for(name: str, owner: str) -> AsyncIterator[SandboxBackend]:
                 "[yellow]note:[/] no Docker engine answers, so sandboxes are bubblewrap jails on this system (`local`)"
             )
         if removed := await backend.reap():
-            stderr.print(f"[dim]removed {removed} sandboxes that a killed run had left[/]")
+            stderr.print(f"[dim]removed what a killed run had left: {removed}[/]")
         yield backend
     finally:
         await backend.close()
