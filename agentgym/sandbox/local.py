@@ -57,6 +57,7 @@ class LocalSandbox:
         record: LocalImage,
         jail: JailProcess,
         group: cgroups.Cgroup | None,
+        limits: Limits,
     ) -> None:
         self.id = id_
         self.image = image
@@ -64,7 +65,7 @@ class LocalSandbox:
         self._record = record
         self._jail = jail
         self._group = group
-        self._env = dict(record.env)
+        self._env = {**record.env, "AGENTGYM_PIDS": str(limits.pids)}
         self._channel = Channel(self._open_shell, workdir=record.workdir, rescue=jail.kill_all)
         self._expiry: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -211,7 +212,7 @@ class LocalBackend:
         except BaseException:
             await asyncio.shield(asyncio.to_thread(_remove, directory, group.directories if group else ()))
             raise
-        sandbox = LocalSandbox(self, id_, image, record, process, group)
+        sandbox = LocalSandbox(self, id_, image, record, process, group, limits)
         self._live[id_] = sandbox
         try:
             await sandbox._channel.open()

@@ -75,6 +75,10 @@ agym_full() {
         read -r agym_c <"$agym_d/pids.current"
         [ "$agym_m" != max ] && [ $((agym_c * 4)) -gt $((agym_m * 3)) ] && agym_l=1
     done
+    if [ -n "${AGENTGYM_PIDS-}" ]; then  # where a jail shows no control group: the processes it shows
+        set -- /proc/[0-9]*
+        [ $(($# * 4)) -gt $((AGENTGYM_PIDS * 3)) ] && agym_l=1
+    fi
 }
 agym_serve() {
     printf '\000%s R\n' "$1"
