@@ -25,8 +25,12 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agentgym.errors import InputError, MachineError
+from agentgym.errors import AgentGymError, InputError, MachineError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +107,42 @@ def resolve(model: str, *, progress: Progress = logger.info) -> Path | str:
     return _snapshot(model, progress)
 
 
+def load_causal_lm(directory: Path, **options: Any) -> PreTrainedModel:
+    """`AutoModelForCausalLM.from_pretrained`, offline; raises ModelNotFound where the directory holds no whole model.
+
+    transformers fills a tensor that the files lack with random numbers and only warns; such a model would roll out and train
+    as if nothing had happened, so here it is refused.
+    """
+    from transformers import AutoModelForCausalLM
+
+    with explaining(directory):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            directory, local_files_only=True, output_loading_info=True, **options
+        )
+        model, info = loaded
+        if missing := sorted(info["missing_keys"]):
+            raise ModelNotFound(
+                f"{directory} lacks {len(missing)} of the model's tensors, such as {missing[0]}",
+                hint="copy or download the checkpoint again",
+            )
+    return model
+
+
+@contextmanager
+def explaining(directory: Path) -> Iterator[None]:
+    """Whatever a loader raises while it reads `directory` becomes a ModelNotFound."""
+    try:
+        yield
+    except AgentGymError:
+        raise
+    except Exception as error:  # each file format's reader has exceptions of its own, some of them plain `Exception`
+        reason = " ".join(str(error).split())
+        raise ModelNotFound(
+            f"{directory} cannot be loaded: {type(error).__name__}: {reason[:500]}",
+            hint="give a whole transformers checkpoint: config, tokenizer and safetensors files",
+        ) from error
+
+
 def untie(source: Path, target: Path) -> Path:
     """Write a copy of a checkpoint whose LM head is a tensor of its own (`tie_word_embeddings: false`).
 
@@ -110,9 +150,9 @@ def untie(source: Path, target: Path) -> Path:
     reloads exactly. The copy computes the same function. `target` appears whole or not at all.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
+    model = load_causal_lm(source, dtype="auto")
     head = model.get_output_embeddings()
     if not isinstance(head, torch.nn.Linear):
         raise ModelNotFound(f"{source} has no LM head to untie", hint="give a causal language model")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -37,11 +38,18 @@ def load_policy(path: Path) -> PreTrainedModel:
         raise ModelError(f"{path} is not a transformers model directory (no config.json)", hint="agentgym models pull")
     with quiet():
         try:
-            model = AutoModelForCausalLM.from_pretrained(
-                path, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                path,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                local_files_only=True,
+                output_loading_info=True,
             )
-        except (OSError, ValueError) as error:
+            model, info = loaded
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
+    if missing := sorted(info["missing_keys"]):  # transformers would train on with random numbers in their place
+        raise ModelError(f"{path} lacks {len(missing)} of the model's tensors, such as {missing[0]}")
     prepare(model)
     return model
 
@@ -60,7 +68,6 @@ def prepare(model: PreTrainedModel) -> None:
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
             module.__dict__["attention_dropout"] = 0.0
-    config.use_cache = False
     model.train()
 
 
@@ -84,7 +91,7 @@ def action_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
     with autocast(precision):
-        hidden = backbone(model)(input_ids=micro.token_ids).last_hidden_state
+        hidden = backbone(model)(input_ids=micro.token_ids, use_cache=False).last_hidden_state
     before = hidden[micro.row, micro.position - 1].float()
     targets = micro.token_ids[micro.row, micro.position]
     head: Any = model.get_output_embeddings()

@@ -6,13 +6,24 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 import agentgym
-from agentgym.cli import doctor, images, models, quickstart, replay, rollout, sandbox, serve, store, tasks, train
+from agentgym.cli import (
+    doctor,
+    ending,
+    images,
+    models,
+    quickstart,
+    replay,
+    rollout,
+    sandbox,
+    serve,
+    store,
+    tasks,
+    train,
+)
 from agentgym.cli.options import expand_at_files
-from agentgym.cli.output import configure_logging, stderr
-from agentgym.errors import AgentGymError
+from agentgym.cli.output import configure_logging
 
 app = typer.Typer(
     name="agentgym",
@@ -40,13 +51,7 @@ def root(
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 ok, 1 the work failed, 2 usage, 3 environment not usable, 130 interrupted."""
+    """Entry point; `agentgym.cli.ending` says how it ends."""
     arguments = expand_at_files(sys.argv[1:])
-    try:
-        app(arguments)
-    except AgentGymError as error:
-        stderr.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        stderr.print("interrupted")
-        sys.exit(130)
+    verbose = "--verbose" in arguments or "-v" in arguments
+    sys.exit(ending.run(lambda: app(arguments), as_json="--json" in arguments, verbose=verbose))

@@ -16,18 +16,25 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 stderr = Console(stderr=True)
 stdout = Console()
 PIPE_WIDTH = 160
+_documents: list[str] = []
 
 
 def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -> None:
     """Print `document` as JSON, or `human` as text."""
     if as_json:
-        json.dump(document, sys.stdout, ensure_ascii=False, allow_nan=False, default=str)
-        sys.stdout.write("\n")
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
+        _documents.append(text)  # first, so that whatever interrupts the writing adds no second one
+        sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     else:
         # Lines of text stay whole (paths are copied from them), and a table in a pipe is not cut to 80 columns.
         width = PIPE_WIDTH if not stdout.is_terminal and "COLUMNS" not in os.environ else None
         stdout.print(human, width=width, soft_wrap=isinstance(human, str))
+
+
+def emitted() -> bool:
+    """Whether the command has given its JSON document."""
+    return bool(_documents)
 
 
 def progress() -> Progress:

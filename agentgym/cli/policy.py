@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.cli.output import stderr
 from agentgym.errors import InputError
-from agentgym.models import resolve
+from agentgym.models import explaining, resolve
 
 if TYPE_CHECKING:
     from harness.policies.protocol import Policy
@@ -63,4 +63,5 @@ def load_tokenizer(model: str, tokenizer: str | None) -> Any:
         )
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(place)
+    with explaining(place):
+        return AutoTokenizer.from_pretrained(place, local_files_only=True)

@@ -29,7 +29,7 @@ from agentgym.cli.shared import backend_for, open_registry, resolve_tasks
 from agentgym.cli.store import checked
 from agentgym.cli.train import training_bars
 from agentgym.config import Config
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, InputError
 from agentgym.models import DEFAULT_MODEL, resolve
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, TrajectoryFilter, TrajectorySummary
@@ -57,7 +57,7 @@ class QuickstartConfig(Config):
 
 
 def register(app: typer.Typer) -> None:
-    config_command(app, QuickstartConfig, "quickstart")(quickstart)
+    config_command(app, QuickstartConfig, "quickstart", positional="tasks")(quickstart)
 
 
 def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
@@ -68,7 +68,7 @@ def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
     _stage(1, "the model")
     model = resolve(config.model)
     if not isinstance(model, Path):
-        raise AgentGymError("the quickstart trains the model it rolls out, so it needs a directory, not a server")
+        raise InputError("the quickstart trains the model it rolls out, so it needs a directory, not a server")
     stderr.print(f"{config.model} in {model}")
 
     tasks = resolve_tasks(config.tasks, open_registry(url))
@@ -157,7 +157,7 @@ def _train(config: QuickstartConfig, model: Path, run_id: str, url: str) -> Trai
             "run_id": run_id,
             "steps": 1,
             "value_warmup_steps": 1,
-            "critic_layers": 6,
+            "critic_layers": 2,
             "resume": False,
             "seed": config.seed,
         }
@@ -215,6 +215,11 @@ def _faults(summary: dict[str, Any]) -> list[str]:
     return [text for text, holds in rules.items() if not holds]
 
 
+def _signal(summary: dict[str, Any]) -> str:
+    """Why the losses may be exactly zero: equal rewards of 0 and a critic that starts at 0 leave nothing to credit."""
+    return "" if summary["model_reward"] else " (no reward to credit: the weights rightly stay as they are)"
+
+
 def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], url: str, path: Path) -> Group:
     facts = Table(box=None, show_header=False, pad_edge=False)
     sao, replay = summary["sao"], summary["replay"]
@@ -232,7 +237,7 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
         (
             "one SAO step",
             f"policy loss {sao['policy_loss']:.4g}, value loss {sao['value_loss']:.4g}, "
-            f"{sao['kept_fraction']:.0%} of {sao['tokens']} sampled tokens kept",
+            f"{sao['kept_fraction']:.0%} of {sao['tokens']} sampled tokens kept{_signal(summary)}",
         ),
         (
             "replay",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class RolloutConfig(Config):
     """Which policy acts on which tasks, where, and into which store."""
 
-    tasks: list[str] = Field(description='Task ids or directories, or "all".')
+    tasks: list[str] = Field([], description='Task ids or directories, or "all".')
     policy: Literal["model", "gold", "empty"] = Field(
         "model", description="model: samples; gold: plays the solution; empty: submits at once."
     )

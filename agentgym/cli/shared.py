@@ -15,7 +15,7 @@ from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
-from agentgym.tasks.registry import Registry
+from agentgym.tasks.registry import RegisteredTask, Registry
 
 DEFAULT_STORE = "runs/agentgym.db"
 STORE = Annotated[
@@ -43,9 +43,9 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
     found: dict[str, Task] = {}
     for name in names:
         if name == "all":
-            tasks = [entry.load() for entry in entries.values()]
+            tasks = [_current(entry, registry) for entry in entries.values()]
         elif name in entries:
-            tasks = [entries[name].load()]
+            tasks = [_current(entries[name], registry)]
         elif Path(name).is_dir():
             tasks = [load_task(Path(name))]
             registry.register(tasks[0])
@@ -57,6 +57,16 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
     if not found:
         raise TaskError("no task was named", hint='name tasks by id or directory, or "all"; agentgym tasks list')
     return list(found.values())
+
+
+def _current(entry: RegisteredTask, registry: Registry) -> Task:
+    """The task of this entry. A shipped one may have changed with an update of agentgym: then it is a new version."""
+    if entry.root not in shipped_tasks():
+        return entry.load()
+    task = load_task(entry.root)
+    if task.digest != entry.digest:
+        registry.register(task)
+    return task
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from agentgym.store.errors import StoreError
+from agentgym.store.errors import StoreError, StoreNotFoundError, StoreUnusableError
 
 BUSY_SECONDS = 120
 
@@ -33,9 +33,9 @@ def store_url(target: str | Path) -> sa.URL:
     try:
         url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=str(Path(text).expanduser()))
     except SQLAlchemyError as error:
-        raise StoreError(f"{text!r} is neither a path nor a database URL: {error}") from error
+        raise StoreNotFoundError(f"{text!r} is neither a path nor a database URL: {error}") from error
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise StoreError("an SQLite store in memory cannot be shared or survive", hint="name a file")
+        raise StoreNotFoundError("an SQLite store in memory cannot be shared or survive", hint="name a file")
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     return url
@@ -47,7 +47,7 @@ def connect(url: sa.URL) -> sa.Engine:
         engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         hint = "pip install 'agentgym[postgres]'" if "psycopg" in str(error) else None
-        raise StoreError(f"cannot use the store {_shown(url)}: {error}", hint=hint) from error
+        raise StoreUnusableError(f"cannot use the store {_shown(url)}: {error}", hint=hint) from error
     if url.get_backend_name() == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -99,23 +99,30 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
         raise
     except (DBAPIError, OSError) as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise StoreError(f"store {_shown(engine.url)}: {reason}", hint=_hint(reason)) from error
+        kind, hint = _judge(reason)
+        raise kind(f"store {_shown(engine.url)}: {reason}", hint=hint) from error
 
 
-def _hint(reason: str) -> str | None:
+def _judge(reason: str) -> tuple[type[StoreError], str | None]:
+    """Whose fault a refusal of the database is, and what mends it."""
     lowered = reason.lower()
-    hints = {
+    unusable = {
         "disk is full": "free some space and run the command again; what was stored before is intact",
         "no space left": "free some space and run the command again; what was stored before is intact",
         "disk i/o error": "the disk refused the write (full, over quota or failing); what was stored before is intact",
         "unable to open database file": "check that the directory exists and is writable",
         "readonly database": "check the permissions of the file and its directory",
-        "not a database": "the file is something else; name another path",
-        "malformed": "the file is damaged; `agentgym store check` lists what can still be read",
         "database is locked": f"another process held the store for more than {BUSY_SECONDS} s",
         "connection refused": "start the database server, or check host and port",
     }
-    return next((hint for sign, hint in hints.items() if sign in lowered), None)
+    named_wrongly = {"not a database": "the file is something else; name another path"}
+    failed = {"malformed": "the file is damaged; `agentgym store check` lists what can still be read"}
+    kinds = {StoreUnusableError: unusable, StoreNotFoundError: named_wrongly, StoreError: failed}
+    for kind, hints in kinds.items():
+        for sign, hint in hints.items():
+            if sign in lowered:
+                return kind, hint
+    return StoreError, None
 
 
 def _shown(url: sa.URL) -> str:

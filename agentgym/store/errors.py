@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, InputError, MachineError
 
 
 class StoreError(AgentGymError):
     """The store could not do what was asked; nothing was half-written."""
 
 
-class NotFoundError(StoreError):
+class StoreNotFoundError(StoreError, InputError):
+    """What the user named is no store: a missing file, a directory, a file of something else."""
+
+    exit_code = InputError.exit_code
+
+
+class StoreUnusableError(StoreError, MachineError):
+    """It may be a store, but not for this machine as it is: no space, no permission, no server, a newer schema."""
+
+    exit_code = MachineError.exit_code
+
+
+class NotFoundError(StoreError, InputError):
     """No trajectory, document or task has this id, or the prefix fits several."""
+
+    exit_code = InputError.exit_code
 
 
 class CorruptError(StoreError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from agentgym.store.engine import connect, reading, store_url, writing
-from agentgym.store.errors import StoreError
+from agentgym.store.errors import StoreNotFoundError, StoreUnusableError
 from agentgym.store.schema import SCHEMA_VERSION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -26,12 +26,16 @@ def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
     target = store_url(url)
     if target.get_backend_name() == "sqlite":
         path = Path(str(target.database))
+        if path.is_dir():
+            raise StoreNotFoundError(f"{path} is a directory, not a store", hint=f"name a file: {path / 'agentgym.db'}")
         if not create and not path.exists():
-            raise StoreError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
+            raise StoreNotFoundError(
+                f"there is no store at {path}", hint="run `agentgym rollout`, or name another path"
+            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot make the directory of the store {path}: {error}") from error
+            raise StoreUnusableError(f"cannot make the directory of the store {path}: {error}") from error
     engine = connect(target)
     try:
         migrate(engine)
@@ -64,7 +68,7 @@ def migrate(engine: sa.Engine) -> None:
             return
         refuse_newer(revision)
         if revision is None and engine.dialect.name == "sqlite" and sa.inspect(connection).get_table_names():
-            raise StoreError(
+            raise StoreNotFoundError(
                 f"{engine.url.database} is an SQLite database of something else, not a store", hint="name another path"
             )
         config.attributes["connection"] = connection
@@ -74,7 +78,7 @@ def migrate(engine: sa.Engine) -> None:
 def refuse_newer(revision: str | None) -> None:
     """Raise StoreError where `revision` is not one this code can read or upgrade."""
     if revision is not None and revision > SCHEMA_VERSION:
-        raise StoreError(
+        raise StoreUnusableError(
             f"store is from a newer agentgym (schema {revision}, this one knows {SCHEMA_VERSION})",
             hint="upgrade agentgym; nothing in the store was changed",
         )

@@ -14,10 +14,10 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, PreTrainedModel
 
 from agentgym.config import Config
-from agentgym.models import DEFAULT_MODEL, ModelNotFound, resolve
+from agentgym.models import DEFAULT_MODEL, ModelNotFound, explaining, load_causal_lm, resolve
 from agentgym.store.records import Int32Array, PolicyKind, Sampling
 from harness.policies.protocol import Generation, PolicyError
 from harness.policies.ragged import RAGGED, unsupported_reason
@@ -109,8 +109,10 @@ class TorchPolicy:
         await asyncio.to_thread(self._engine.close)
 
     def _load(self, path: Path) -> PreTrainedModel:
-        if reason := unsupported_reason(AutoConfig.from_pretrained(path)):
+        with explaining(path):
+            architecture = AutoConfig.from_pretrained(path, local_files_only=True)
+        if reason := unsupported_reason(architecture):
             raise ModelNotFound(f"{path}: {reason}", hint="serve this model with vLLM and pass the server's URL")
         dtype = getattr(torch, self.config.dtype)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=RAGGED)
+        model = load_causal_lm(path, dtype=dtype, attn_implementation=RAGGED)
         return model.to(torch.device(self.config.device)).eval()  # type: ignore[arg-type]

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentgym.errors import InputError
-from agentgym.models import ModelNotFound, resolve
+from agentgym.models import ModelNotFound, load_causal_lm, resolve
 from agentgym.store import Sequence, Trajectory
 from agentgym.store.records import Float32Array, Int32Array, PolicyKind
 from agentgym.store.sequences import sequences
@@ -63,7 +62,7 @@ class Rescorer:
         path = resolve(str(model))
         if isinstance(path, str):
             raise ModelNotFound(f"{path} is a server", hint="re-scoring needs the checkpoint's directory")
-        loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
+        loaded = load_causal_lm(path, dtype=getattr(torch, dtype))
         self._model = loaded.to(torch.device(device)).eval()  # type: ignore[arg-type]
 
     def score(self, trajectory: Trajectory, *, version: int | None = None) -> RescoreReport:
