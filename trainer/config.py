@@ -19,14 +19,14 @@ class RunConfig(BaseModel):
     """What is trained, on what, for how long."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    model: Path = Field(description="The policy to train: a transformers model directory.")
+    model: Path = Field(description="The policy to train: shipped name, transformers directory or hub id.")
     store: str = Field(description="Where the trajectories are: a SQLAlchemy URL.")
     output: Path = Field(description="Directory for checkpoints and metrics.jsonl.")
     steps: int = Field(1, ge=1, description="Policy updates to take; fewer where the evidence runs out.")
     batch_trajectories: int = Field(128, ge=1, description="Trajectories per policy update.")
     min_trajectories: int = Field(1, ge=1, description="No update with fewer trajectories than this.")
     max_batch_tokens: int | None = Field(
-        None, ge=2, description="A batch stops growing at this many tokens; null: no bound."
+        None, ge=2, description="A batch stops growing at this many tokens; unset: no bound."
     )
     run_id: str | None = Field(None, description="Only trajectories of this rollout run.")
     split: str | None = Field(None, description="Only trajectories on tasks of this split.")
@@ -34,7 +34,7 @@ class RunConfig(BaseModel):
     resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
     keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
     seed: int = Field(0, description="Seed of everything drawn at random.")
-    threads: int | None = Field(None, ge=1, description="CPU threads of torch; null: leave as they are.")
+    threads: int | None = Field(None, ge=1, description="CPU threads of torch; unset: leave as they are.")
 
 
 class EvidenceRules(BaseModel):
@@ -45,7 +45,7 @@ class EvidenceRules(BaseModel):
     imitate: bool = Field(
         False, description="Read trajectories as demonstrations: scripted ones too, of any distribution and age (SFT)."
     )
-    min_reward: float | None = Field(None, description="Leave out trajectories with less reward; null: none.")
+    min_reward: float | None = Field(None, description="Leave out trajectories with less reward; unset: none.")
     max_sequence_tokens: int = Field(
         16384, ge=2, description="A trajectory with a longer sequence is left out and counted."
     )
@@ -67,9 +67,9 @@ class LearnerConfig(BaseModel):
     )
     value_updates: int = Field(2, ge=1, description="Critic updates per policy update.")
     value_warmup_steps: int = Field(10, ge=0, description="Critic-only updates before the first policy update.")
-    value_clip: float | None = Field(None, gt=0, description="PPO's clip of the value change per step; null: none.")
+    value_clip: float | None = Field(None, gt=0, description="PPO's clip of the value change per step; unset: none.")
     critic_layers: int | None = Field(
-        None, ge=1, description="Train only the topmost decoder layers of the critic; null: all."
+        None, ge=1, description="Train only the topmost decoder layers of the critic; unset: all."
     )
     bootstrap_truncated: bool = Field(True, description="Where a budget cut the episode, its return goes on with V.")
     reference: Path | None = Field(None, description="The reference policy of the KL term: a model directory.")

@@ -131,7 +131,7 @@ def _notes(key: str, kind: Any, field: FieldInfo, *, argument: bool) -> Iterator
     default = field.get_default(call_default_factory=True)
     if isinstance(default, (list, tuple)):
         default = " ".join(map(str, default))
-    if default is not False and default not in (None, PydanticUndefined, ""):
+    if default is not False and default not in (None, PydanticUndefined, "", {}):
         yield f"(default: {'on' if default is True else default})"
 
 

@@ -39,13 +39,18 @@ def load_policy(model: str, version: int | None = None) -> Policy:
             from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 
             return VllmPolicy(VllmPolicyConfig(url=place), version=version or 0)
-        from transformers.utils import logging as transformers_logging
-
         from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 
-        transformers_logging.disable_progress_bar()  # ours is on the screen already
+        quiet_transformers()
         version = version_of(place) if version is None else version
         return TorchPolicy(TorchPolicyConfig(model=str(place)), version=version, name="model")
+
+
+def quiet_transformers() -> None:
+    """No bars of its own: ours are on the screen already."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
 
 
 def load_tokenizer(model: str, tokenizer: str | None) -> Any:

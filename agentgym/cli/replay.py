@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, stderr
+from agentgym.cli.policy import quiet_transformers
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry
 from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox import BackendName
@@ -59,6 +60,7 @@ def replay(
     if rescore is not None:
         from harness.replay import rescore as score
 
+        quiet_transformers()
         with stderr.status("computing logprobs again…"):
             gaps = score(record, rescore)
         document["rescore"] = rescore_json(gaps)

@@ -103,6 +103,8 @@ def evaluate(config: EvalConfig, *, as_json: bool) -> None:
     for task, counts in result["tasks"].items():
         table.add_row(escape(task), f"{counts['solved']} of {counts['graded']}", str(counts["ungraded"] or ""))
     table.add_row("[bold]pass@1[/]", _rate(result["pass@1"], result["standard_error"]), "")
+    for name in result.keys() - {"pass@1", "standard_error", "tasks"}:  # pass@n, where every task has n verdicts
+        table.add_row(f"[bold]{name}[/]", _rate(result[name], None), "")
     emit({"run_id": run_id, **result}, table, as_json=as_json)
 
 

@@ -16,7 +16,7 @@ from agentgym.config import Config, ConfigError
 
 
 class Sampling(Config):
-    temperature: float = Field(1.0, description="Softmax temperature.")
+    temperature: float = Field(default=1.0, description="Softmax temperature.")
 
 
 class Job(Config):
