@@ -57,6 +57,13 @@ class Index:
     password: str | None = None
     requests: list[str] = field(default_factory=list)
 
+    old_files = OLD_FILES
+    new_files = NEW_FILES
+
+    def publish(self, version: str, files: Mapping[str, bytes]) -> None:
+        """Offer another release."""
+        self.files[f"evenly-{version}.tar.gz"] = sdist(f"evenly-{version}", files)
+
     def sha256(self, filename: str) -> str:
         return hashlib.sha256(self.files[filename]).hexdigest()
 
