@@ -110,7 +110,7 @@ def test_an_unknown_key_of_a_file_names_the_nearest(store: Path, tmp_path: Path)
     ("change", "says"),
     [
         (lambda task: (task / "task.toml").write_text("[agentgym\n"), "cannot be read"),
-        (lambda task: _append(task / "task.toml", "\n[agentgymm]\nx = 1\n"), "agentgymm"),
+        (lambda task: _replace(task / "task.toml", "fail_to_pass", "fail_to_pas"), "fail_to_pas"),
         (lambda task: shutil.rmtree(task / "tests"), "tests"),
         (lambda task: (task / "instruction.md").unlink(), "instruction.md: missing"),
     ],
@@ -120,6 +120,12 @@ def test_a_broken_task_says_what_is_wrong_and_is_not_entered(store: Path, tutori
     code, error = refused("tasks", "register", str(tutorial), store=store)
     assert code == 2
     assert says in error["message"]
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
 
 
 def _append(file: Path, text: str) -> None:
