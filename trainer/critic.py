@@ -50,12 +50,12 @@ class Critic(nn.Module):
         with torch.no_grad(), autocast(precision):
             if self.trunk is None:
                 return self.top.embed_tokens(micro.token_ids)
-            return self.trunk(input_ids=micro.token_ids).last_hidden_state
+            return self.trunk(input_ids=micro.token_ids, use_cache=False).last_hidden_state
 
     def values(self, micro: MicroBatch, features: Tensor, precision: Precision = "float32") -> tuple[Tensor, Tensor]:
         """V before each action token, float32[n], and V after each row's last token, float32[R]."""
         with autocast(precision):
-            hidden = self.top(inputs_embeds=features).last_hidden_state
+            hidden = self.top(inputs_embeds=features, use_cache=False).last_hidden_state
         rows = torch.arange(len(micro.ends))
         at = torch.cat([hidden[micro.row, micro.position - 1], hidden[rows, micro.ends]])
         values = self.head(at.float())[:, 0]
@@ -70,8 +70,8 @@ class Critic(nn.Module):
         probe = torch.arange(1, 9)[None]
         one = torch.tensor([0])
         micro = MicroBatch(probe, one, one, one, one, one)
-        split = self.top(inputs_embeds=self.features(micro)).last_hidden_state
-        if not torch.allclose(split, source(input_ids=probe).last_hidden_state, atol=1e-4):
+        split = self.top(inputs_embeds=self.features(micro), use_cache=False).last_hidden_state
+        if not torch.allclose(split, source(input_ids=probe, use_cache=False).last_hidden_state, atol=1e-4):
             raise ModelError(
                 f"{type(source).__name__} is not a plain stack of decoder layers; a critic cannot be split from it"
             )
@@ -79,18 +79,29 @@ class Critic(nn.Module):
 
 def _split(source: Any, at: int) -> tuple[nn.Module | None, Any]:
     """Copies of layers [0, at) with the embedding, and of [at, depth) with the final norm. None where at = 0."""
-    top = copy.deepcopy(source)
     if at == 0:
-        return None, top
-    trunk = copy.deepcopy(source)
-    trunk.layers, trunk.norm = trunk.layers[:at], nn.Identity()
-    top.layers, top.embed_tokens = top.layers[at:], nn.Identity()
-    for part, kept in ((trunk, slice(0, at)), (top, slice(at, None))):
-        part.config = copy.deepcopy(source.config)
-        part.config.num_hidden_layers = len(part.layers)
-        if getattr(part.config, "layer_types", None):
-            part.config.layer_types = source.config.layer_types[kept]
-    return trunk, top
+        return None, copy.deepcopy(source)
+    layers = source.layers
+    trunk = _copy_with(source, slice(0, at), layers=layers[:at], norm=nn.Identity())
+    return trunk, _copy_with(source, slice(at, None), layers=layers[at:], embed_tokens=nn.Identity())
+
+
+def _copy_with(source: Any, kept: slice, **parts: nn.Module) -> Any:
+    """A copy of `source` with some submodules exchanged; what is exchanged is never copied. kept: its decoder layers."""
+    own = {name: getattr(source, name) for name in parts}
+    config = source.config
+    source.config = copy.deepcopy(config)
+    source.config.num_hidden_layers = len(range(config.num_hidden_layers)[kept])
+    if getattr(config, "layer_types", None):
+        source.config.layer_types = config.layer_types[kept]
+    try:
+        for name, part in parts.items():
+            setattr(source, name, part)
+        return copy.deepcopy(source)
+    finally:
+        source.config = config
+        for name, part in own.items():
+            setattr(source, name, part)
 
 
 def _freeze(critic: Critic) -> None:

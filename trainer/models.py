@@ -68,7 +68,6 @@ def prepare(model: PreTrainedModel) -> None:
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
             module.__dict__["attention_dropout"] = 0.0
-    config.use_cache = False
     model.train()
 
 
@@ -92,7 +91,7 @@ def action_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
     with autocast(precision):
-        hidden = backbone(model)(input_ids=micro.token_ids).last_hidden_state
+        hidden = backbone(model)(input_ids=micro.token_ids, use_cache=False).last_hidden_state
     before = hidden[micro.row, micro.position - 1].float()
     targets = micro.token_ids[micro.row, micro.position]
     head: Any = model.get_output_embeddings()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
 import typer
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
-from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
+from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import AgentGymError
 from agentgym.sandbox import BackendName
 from agentgym.sandbox.protocol import Image, ImageError, SandboxBackend
@@ -23,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    names: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, directories, or all.")],
+    names: NAMES,
     backend: BACKEND = "auto",
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,

@@ -1,4 +1,4 @@
-"""`agentgym tasks from-pypi|from-git|import|mutate|export`: where new tasks come from, and how they leave.
+"""`agentgym tasks from-pypi|from-git|import|mutate|export|report`: where tasks come from, and how they leave.
 
 What is made is written as task directories below `--out` and entered in the registry at once, as `registered`: `agentgym tasks
 validate` is the gate before anybody is paid for solving them.
@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress, stderr
-from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
+from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import InputError
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import load_task
@@ -30,6 +30,7 @@ from agentgym.tasks.mutation import mutate
 from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
 from agentgym.tasks.mutation.family import FamilyReport
 from agentgym.tasks.registry import Registry
+from agentgym.tasks.survival import insert, survival_report
 
 DEFAULT_OUT = Path("tasks")
 OUT = Annotated[Path, typer.Option("--out", help="Folder that the task directories are written to.")]
@@ -46,6 +47,7 @@ def register(group: typer.Typer) -> None:
     group.command("import")(import_file)
     group.command("mutate")(mutate_code)
     group.command("export")(export)
+    group.command("report")(report_survival)
 
 
 def pypi(
@@ -140,7 +142,7 @@ async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Pat
 
 
 def export(
-    names: Annotated[list[str], typer.Argument(metavar="TASK...", help="Ids, directories, or all.")],
+    names: NAMES,
     out: Annotated[
         Path, typer.Option("--out", help="Folder for Harbor directories, or a .jsonl file for SWE-bench rows.")
     ],
@@ -156,6 +158,25 @@ def export(
         for task in tasks:
             export_harbor(task, out)
     emit({"out": str(out), "tasks": [task.id for task in tasks]}, f"{len(tasks)} tasks in {out}", as_json=as_json)
+
+
+def report_survival(
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Markdown file to put the report into, between its markers.")
+    ] = None,
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
+) -> None:
+    """How many tasks of each source survived validation, and why the rest did not."""
+    entries = open_registry(store).list()
+    text = survival_report(entries)
+    if into is not None:
+        into.write_text(insert(into.read_text(encoding="utf-8") if into.exists() else "", text), encoding="utf-8")
+    counts = {
+        status: sum(entry.status == status for entry in entries)
+        for status in ("valid", "rejected", "error", "registered")
+    }
+    emit({"counts": counts, "into": str(into) if into else None}, escape(text), as_json=as_json)
 
 
 def _make(

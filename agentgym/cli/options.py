@@ -2,16 +2,18 @@
 
 `config_command(app, cls)` registers a function that takes one config as a command with an option per field of the config;
 nested configs become dotted options. `agentgym rollout @ run.toml --concurrency 8` reads the file first, then the options.
-Options not given stay out of the way (None), so a file's value is never overwritten by a default.
+Options not given stay out of the way (None), so a file's value is never overwritten by a default. A field named `store`
+may also come from AGENTGYM_STORE, as `--store` does everywhere: the variable replaces the default, so files and options win.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -20,7 +22,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from agentgym.config import load_config
+from agentgym.config import load_config, read_toml
+
+STORE_VARIABLE = "AGENTGYM_STORE"
 
 CONFIG_FILES = Annotated[
     list[Path],
@@ -62,7 +66,7 @@ def config_command(
                 for key in fields
                 if given.get(_parameter(key)) is not None and given[_parameter(key)] != []
             }
-            function(load_config(cls, files, overrides), as_json=as_json)
+            function(load_config(cls, files, _environment(fields, files, overrides) | overrides), as_json=as_json)
 
         parameters = [
             inspect.Parameter(
@@ -85,6 +89,14 @@ def config_command(
     return register
 
 
+def _environment(fields: Container[str], files: Sequence[Path], overrides: Container[str]) -> dict[str, str]:
+    """What the environment says in place of defaults: the store, where neither a file nor an option names one."""
+    store = os.environ.get(STORE_VARIABLE)
+    if not store or "store" not in fields or "store" in overrides or any("store" in read_toml(f) for f in files):
+        return {}
+    return {"store": store}
+
+
 def _parameter(key: str) -> str:
     return key.replace(".", "__")
 
@@ -99,15 +111,28 @@ def _leaves(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Field
 
 def _annotation(key: str, field: FieldInfo, *, argument: bool) -> Any:
     kind = _option_type(field.annotation)
-    default = field.get_default(call_default_factory=True)
-    shown = "" if default in (None, PydanticUndefined, [], ()) else f" (default: {default})"
-    text = f"{field.description or ''}{shown}"
+    text = " ".join(filter(None, (field.description, *_notes(key, kind, field, argument=argument))))
     if argument:
-        return Annotated[kind | None, typer.Argument(help=text, show_default=False)]
+        name = key.upper().removesuffix("S")
+        return Annotated[kind | None, typer.Argument(help=text, show_default=False, metavar=name)]
     flag = "--" + key.replace("_", "-")
     if kind is bool:
         flag = f"{flag}/--no-{flag[2:]}"
-    return Annotated[kind | None, typer.Option(flag, help=text, show_default=False)]
+    choices = "|".join(map(str, get_args(field.annotation))) if get_origin(field.annotation) is Literal else None
+    return Annotated[kind | None, typer.Option(flag, help=text, show_default=False, metavar=choices)]
+
+
+def _notes(key: str, kind: Any, field: FieldInfo, *, argument: bool) -> Iterator[str]:
+    """What help says after the description: repetition, environment variable, default ("off" needs no word)."""
+    if kind == list[str] and not argument:
+        yield "May be repeated."
+    if key == "store":
+        yield f"(env var: {STORE_VARIABLE})"
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, (list, tuple)):
+        default = " ".join(map(str, default))
+    if default is not False and default not in (None, PydanticUndefined, ""):
+        yield f"(default: {'on' if default is True else default})"
 
 
 def _option_type(annotation: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 stderr = Console(stderr=True)
 stdout = Console()
+PIPE_WIDTH = 160
 _documents: list[str] = []
 
 
@@ -25,7 +27,9 @@ def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     else:
-        stdout.print(human)
+        # Lines of text stay whole (paths are copied from them), and a table in a pipe is not cut to 80 columns.
+        width = PIPE_WIDTH if not stdout.is_terminal and "COLUMNS" not in os.environ else None
+        stdout.print(human, width=width, soft_wrap=isinstance(human, str))
 
 
 def emitted() -> bool:

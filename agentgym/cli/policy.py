@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym.cli.output import stderr
@@ -12,20 +14,38 @@ if TYPE_CHECKING:
     from harness.policies.protocol import Policy
 
 
-def load_policy(model: str) -> Policy:
-    """The policy behind a shipped name, a transformers directory, a hub id or the URL of a vLLM server."""
+def version_of(place: Path | str) -> int:
+    """The policy version of a trainer's checkpoint, from the `state.json` beside it; 0 for other weights.
+
+    Raises InputError where that file is there and says no version.
+    """
+    state = Path(place).resolve().parent / "state.json"
+    if not state.is_file():
+        return 0
+    try:
+        return int(json.loads(state.read_text(encoding="utf-8"))["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{state} does not say a policy version ({error})", hint="--policy-version") from None
+
+
+def load_policy(model: str, version: int | None = None) -> Policy:
+    """The policy behind a shipped name, a transformers directory, a hub id or the URL of a vLLM server.
+
+    version: recorded with every token it samples; None: `version_of` a directory, 0 for a server.
+    """
     with stderr.status(f"loading {model}…"):
         place = resolve(model)
         if isinstance(place, str):
             from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 
-            return VllmPolicy(VllmPolicyConfig(url=place))
+            return VllmPolicy(VllmPolicyConfig(url=place), version=version or 0)
         from transformers.utils import logging as transformers_logging
 
         from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 
         transformers_logging.disable_progress_bar()  # ours is on the screen already
-        return TorchPolicy(TorchPolicyConfig(model=str(place)), name="model")
+        version = version_of(place) if version is None else version
+        return TorchPolicy(TorchPolicyConfig(model=str(place)), version=version, name="model")
 
 
 def load_tokenizer(model: str, tokenizer: str | None) -> Any:

@@ -57,7 +57,7 @@ class QuickstartConfig(Config):
 
 
 def register(app: typer.Typer) -> None:
-    config_command(app, QuickstartConfig, "quickstart")(quickstart)
+    config_command(app, QuickstartConfig, "quickstart", positional="tasks")(quickstart)
 
 
 def quickstart(config: QuickstartConfig, *, as_json: bool) -> None:
@@ -157,7 +157,7 @@ def _train(config: QuickstartConfig, model: Path, run_id: str, url: str) -> Trai
             "run_id": run_id,
             "steps": 1,
             "value_warmup_steps": 1,
-            "critic_layers": 6,
+            "critic_layers": 2,
             "resume": False,
             "seed": config.seed,
         }
@@ -215,6 +215,11 @@ def _faults(summary: dict[str, Any]) -> list[str]:
     return [text for text, holds in rules.items() if not holds]
 
 
+def _signal(summary: dict[str, Any]) -> str:
+    """Why the losses may be exactly zero: equal rewards of 0 and a critic that starts at 0 leave nothing to credit."""
+    return "" if summary["model_reward"] else " (no reward to credit: the weights rightly stay as they are)"
+
+
 def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], url: str, path: Path) -> Group:
     facts = Table(box=None, show_header=False, pad_edge=False)
     sao, replay = summary["sao"], summary["replay"]
@@ -232,7 +237,7 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
         (
             "one SAO step",
             f"policy loss {sao['policy_loss']:.4g}, value loss {sao['value_loss']:.4g}, "
-            f"{sao['kept_fraction']:.0%} of {sao['tokens']} sampled tokens kept",
+            f"{sao['kept_fraction']:.0%} of {sao['tokens']} sampled tokens kept{_signal(summary)}",
         ),
         (
             "replay",

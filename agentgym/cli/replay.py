@@ -12,9 +12,10 @@ from rich.markup import escape
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, stderr
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, Trajectory
+from agentgym.store.records import PolicyKind
 
 if TYPE_CHECKING:
     from harness.replay import ReexecuteReport, RescoreReport
@@ -25,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    trajectory: Annotated[str, typer.Argument(help="Id, or the start of one.")],
+    trajectory: Annotated[str, typer.Argument(metavar="TRAJECTORY", help="Id, or the start of one.")],
     reexecute: Annotated[bool, typer.Option(help="Run its actions again in a fresh sandbox and compare.")] = True,
     regrade: Annotated[bool, typer.Option(help="Also grade the workspace they lead to.")] = True,
     rescore: Annotated[
@@ -39,11 +40,18 @@ def replay(
 
     Exit code 1 where an observation or the reward came back different.
     """
+    if not reexecute and rescore is None:
+        raise InputError("nothing to replay", hint="leave out --no-reexecute, or name a checkpoint with --rescore")
     document: dict[str, Any] = {}
     lines: list[RenderableType] = []
     done: ReexecuteReport | None = None
     with Store.open(store, create=False) as opened:
         record = opened.get(trajectory)
+        if rescore is not None and record.policy_kind is not PolicyKind.MODEL:  # before minutes of running its actions
+            raise InputError(
+                f"trajectory {record.id[:8]} was played from a script: no model sampled its tokens",
+                hint="leave out --rescore",
+            )
         if reexecute:
             done = asyncio.run(_reexecute(record, opened, store, backend, regrade=regrade))
             document["reexecute"] = reexecute_json(done)

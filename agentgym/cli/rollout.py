@@ -45,6 +45,9 @@ class RolloutConfig(Config):
         DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
     )
     tokenizer: str | None = Field(None, description="For a server: the directory or hub id its tokenizer comes from.")
+    policy_version: int | None = Field(
+        None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
+    )
     profile: str = Field("tiny", description="Harness profile: a shipped name or a TOML file.")
     temperature: float | None = Field(None, ge=0, description="Instead of the profile's; 0 is greedy.")
     rollouts: int = Field(1, ge=1, description="Episodes per task.")
@@ -55,7 +58,7 @@ class RolloutConfig(Config):
     )
     store: str = Field(default_factory=default_store, description="SQLite path or SQLAlchemy URL.")
     run_id: str = Field(
-        "", description="Name of the run; a run named again does only what is missing. (default: the time)"
+        "", description="Name of the run (default: the time); a run named again does only what is missing."
     )
     retry_failed: bool = Field(False, description="Also run again what an earlier call stored as a failure.")
     environment_retries: int = Field(2, ge=0, description="Fresh attempts after an environment failure.")
@@ -66,7 +69,7 @@ class EvalConfig(RolloutConfig):
     """A rollout whose result is a success rate."""
 
     tasks: list[str] = Field(["all"], description='Task ids or directories, or "all".')
-    split: str | None = Field("held-out", description="Only tasks of this split.")
+    split: str = Field("held-out", description='Only tasks of this split, or "all".')
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +82,7 @@ def rollout(config: RolloutConfig, *, as_json: bool) -> None:
 
     Ctrl-C stops it: sandboxes are removed, finished trajectories stay, and the same --run-id goes on later.
     """
-    tasks = _usable(config, split=None)
+    tasks = _usable(config, split="all")
     run_id, report = asyncio.run(_roll_out(config, tasks))
     summaries = _of_run(config.store, report.trajectory_ids)
     emit(_document(run_id, report, summaries), summary_table(summaries, f"run {run_id}"), as_json=as_json)
@@ -133,12 +136,12 @@ def _rate(mean: float | None, error: float | None) -> str:
     return f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
 
 
-def _usable(config: RolloutConfig, *, split: str | None) -> list[Task]:
+def _usable(config: RolloutConfig, *, split: str) -> list[Task]:
     """The tasks named, of this split; refuses those that validation has not found valid unless told otherwise."""
     registry = open_registry(config.store)
-    tasks = [task for task in resolve_tasks(config.tasks, registry) if split in (None, task.split)]
+    tasks = [task for task in resolve_tasks(config.tasks, registry) if split in ("all", task.split)]
     if not tasks:
-        raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; or --split")
+        raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
     doubtful = [task.id for task in tasks if registry.status(task.digest) != "valid"]
     if doubtful and not config.any_status:
         raise TaskError(
@@ -154,6 +157,8 @@ async def _roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, Roll
     async with backend_for(config.backend, owner=f"rollout {run_id}") as backend:
         with Store.open(config.store) as store:
             report = await run_jobs(jobs, run_id=run_id, store=store, backend=backend, config=config)
+    if report.skipped:
+        stderr.print(f"[dim]{report.skipped} of {len(jobs)} episodes were in the store already[/]", highlight=False)
     return run_id, report
 
 
@@ -175,7 +180,7 @@ def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
             return ScriptedPolicy(gold_script(task, profile), renderer, name="gold")
         return ScriptedPolicy(empty_script(profile), renderer, name="empty")
 
-    policy = load_policy(config.model) if config.policy == "model" else acting
+    policy = load_policy(config.model, config.policy_version) if config.policy == "model" else acting
     return plan(tasks, policy, renderer, profile, rollouts=config.rollouts, seed=config.seed)
 
 

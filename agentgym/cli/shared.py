@@ -10,17 +10,19 @@ from typing import Annotated
 
 import typer
 
+from agentgym.cli.options import STORE_VARIABLE
 from agentgym.cli.output import stderr
 from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
-from agentgym.tasks.registry import Registry
+from agentgym.tasks.registry import RegisteredTask, Registry
 
 DEFAULT_STORE = "runs/agentgym.db"
 STORE = Annotated[
-    str, typer.Option("--store", metavar="URL", envvar="AGENTGYM_STORE", help="SQLite path or SQLAlchemy URL.")
+    str, typer.Option("--store", metavar="URL", envvar=STORE_VARIABLE, help="SQLite path or SQLAlchemy URL.")
 ]
+NAMES = Annotated[list[str], typer.Argument(metavar="TASK", help="Ids, directories, or all.")]
 BACKEND = Annotated[
     BackendName, typer.Option("--backend", help="Where commands run; auto: Docker if an engine answers, else local.")
 ]
@@ -47,9 +49,9 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
     found: dict[str, Task] = {}
     for name in names:
         if name == "all":
-            tasks = [entry.load() for entry in entries.values()]
+            tasks = [_current(entry, registry) for entry in entries.values()]
         elif name in entries:
-            tasks = [entries[name].load()]
+            tasks = [_current(entries[name], registry)]
         elif Path(name).is_dir():
             tasks = [load_task(Path(name))]
             registry.register(tasks[0])
@@ -63,6 +65,16 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
     return list(found.values())
 
 
+def _current(entry: RegisteredTask, registry: Registry) -> Task:
+    """The task of this entry. A shipped one may have changed with an update of agentgym: then it is a new version."""
+    if entry.root not in shipped_tasks():
+        return entry.load()
+    task = load_task(entry.root)
+    if task.digest != entry.digest:
+        registry.register(task)
+    return task
+
+
 @asynccontextmanager
 async def backend_for(name: str, owner: str) -> AsyncIterator[SandboxBackend]:
     """An open backend; says so where it is not the default one, and clears up what dead owners left."""
@@ -73,7 +85,7 @@ async def backend_for(name: str, owner: str) -> AsyncIterator[SandboxBackend]:
                 "[yellow]note:[/] no Docker engine answers, so sandboxes are bubblewrap jails on this system (`local`)"
             )
         if removed := await backend.reap():
-            stderr.print(f"[dim]removed {removed} sandboxes that a killed run had left[/]")
+            stderr.print(f"[dim]removed what a killed run had left: {removed}[/]")
         yield backend
     finally:
         await backend.close()

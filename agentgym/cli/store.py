@@ -19,6 +19,8 @@ from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummar
 from agentgym.store.check import CheckReport, check_store
 from agentgym.store.records import ModelCall, Step, Termination
 
+RUN_ID = Annotated[str | None, typer.Option("--run-id", help="Only this run.")]
+
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="What was recorded.", no_args_is_help=True)
@@ -29,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ls(
-    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    run_id: RUN_ID = None,
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
     policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
     termination: Annotated[str | None, typer.Option(help="Only episodes that ended so.")] = None,
@@ -40,7 +42,7 @@ def ls(
 ) -> None:
     """List trajectories, newest first."""
     where = TrajectoryFilter(
-        run_id=run,
+        run_id=run_id,
         task_id=task,
         policy=policy,
         terminations=(_termination(termination),) if termination else (),
@@ -55,7 +57,7 @@ def ls(
 
 
 def show(
-    trajectory: Annotated[str, typer.Argument(help="Id, or the start of one.")],
+    trajectory: Annotated[str, typer.Argument(metavar="TRAJECTORY", help="Id, or the start of one.")],
     tokens: Annotated[bool, typer.Option(help="With token ids and logprobs (JSON only).")] = False,
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
@@ -78,12 +80,12 @@ def show(
 
 
 def check(
-    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    run_id: RUN_ID = None,
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
     """Prove the token invariants on every trajectory; exit code 1 where one does not hold."""
-    report = checked(store, TrajectoryFilter(run_id=run))
+    report = checked(store, TrajectoryFilter(run_id=run_id))
     emit(asdict(report) | {"ok": report.ok}, verdict(report), as_json=as_json)
     if not report.ok:
         raise AgentGymError(f"{len(report.faults)} faults in {store}", hint="trajectories named above are not evidence")

@@ -54,7 +54,9 @@ def list_tasks(
 
 
 def show(
-    task: Annotated[str, typer.Argument(help="Id or digest.")], store: STORE = DEFAULT_STORE, as_json: JSON = False
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Id or digest.")],
+    store: STORE = DEFAULT_STORE,
+    as_json: JSON = False,
 ) -> None:
     """Show one task: what the policy is told, which tests decide, and its last validation."""
     entry = open_registry(store).get(task)
@@ -74,7 +76,9 @@ def show(
 
 
 def register_tasks(
-    directories: Annotated[list[Path], typer.Argument(help="Task directories in the Harbor layout.")],
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIRECTORY", help="Task directories in the Harbor layout.")
+    ],
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
@@ -87,7 +91,7 @@ def register_tasks(
 
 
 def validate_tasks(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TASK...", help="Ids, directories, or all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TASK", help="Ids, directories, or all.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All registered tasks.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="How often gold and empty are each graded.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Tasks validated at once.")] = 2,
@@ -98,8 +102,8 @@ def validate_tasks(
 ) -> None:
     """Prove that each task's reward can be trusted: gold passes, empty fails, repeats agree, nothing leaks.
 
-    Tasks that already have a verdict are skipped, so an interrupted run goes on where it was. Exit code 1 where any task
-    is not valid.
+    Tasks that already have a verdict are skipped, so an interrupted run goes on where it was.
+    Exit code 1 where any task is not valid.
     """
     registry = open_registry(store)
     tasks = resolve_tasks(["all"] if every else names or [], registry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,11 +32,28 @@ def train(config: TrainConfig, *, as_json: bool) -> None:
     """
     from trainer.loop import train as run
 
-    if not isinstance(model := resolve(str(config.model)), Path):
-        raise InputError(f"{model} is a server: training needs the weights", hint="--model with their directory")
+    config = with_directories(config)
     with training_bars() as on_event:
-        report = run(config.model_copy(update={"model": model}), on_event)
+        report = run(config, on_event)
     emit(report.model_dump(mode="json"), report_table(report), as_json=as_json)
+
+
+def with_directories(config: TrainConfig) -> TrainConfig:
+    """The config with model names (shipped, or of a hub) turned into directories, as `rollout --model` takes them.
+
+    Raises InputError for a server: weights are needed.
+    """
+    found: dict[str, Path] = {}
+    for name, model in (("model", config.model), ("reference", config.reference)):
+        if model is None or model.is_dir():
+            continue
+        # A Path has swallowed one of a URL's slashes.
+        if re.match(r"https?:/", str(model)):
+            raise InputError(
+                f"{name}: {model} is a server, and training needs weights", hint="name its model directory"
+            )
+        found[name] = Path(resolve(str(model)))
+    return config.model_copy(update=found)
 
 
 @contextlib.contextmanager

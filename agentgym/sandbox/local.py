@@ -142,6 +142,18 @@ class LocalSandbox:
         await asyncio.to_thread(_remove, self._backend.root / self.id, self._group.directories if self._group else ())
 
 
+HARBOR_FOLDERS = ("/logs", "/tests", "/solution")
+"""Where Harbor's scripts read and write; an image that has them wants its user to."""
+
+
+def _writable(record: LocalImage) -> list[str] | None:
+    """The directories that commands can write, None: all but `/usr`."""
+    if record.workdir == "/":
+        return None
+    harbor = [path for path in HARBOR_FOLDERS if any(Path(f"{lower}{path}").is_dir() for lower in record.lower)]
+    return ["/tmp", "/var/tmp", AGENT_HOME, record.workdir, *harbor]
+
+
 class LocalBackend:
     """See `agentgym.sandbox.protocol.SandboxBackend`. `enforced`: resource -> how it is limited here, for people."""
 
@@ -187,7 +199,7 @@ class LocalBackend:
             lower=record.lower,
             upper=directory / "upper",
             work=directory / "work",
-            writable=["/tmp", "/var/tmp", AGENT_HOME, record.workdir] if record.workdir != "/" else None,
+            writable=_writable(record),
             network=limits.network,
             rlimits=_rlimits(limits, group.enforced if group else frozenset()),
             cgroup_procs=group.procs if group else (),

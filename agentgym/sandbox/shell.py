@@ -48,7 +48,7 @@ _STANDBY = (
 
 _AGENT = r"""
 exec 2>/dev/null
-agym_own= agym_sh=sh
+agym_own= agym_sh=/bin/sh
 command -v setsid >/dev/null && agym_own=setsid
 command -v bash >/dev/null && agym_sh=bash
 agym_oom() {

@@ -22,6 +22,7 @@ from agentgym.tasks.digest import content_files
 from agentgym.tasks.model import Task
 from agentgym.tasks.probes import base_text, given_away, gold_probes, hidden_probes
 from agentgym.tasks.pypi import PypiMaterial
+from agentgym.tasks.sources import ScriptMaterial
 
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
 _GIT_CHECK = r"""
@@ -43,6 +44,8 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
     if isinstance(task.material, PypiMaterial):
         source = task.material.source
         leaks += await _other_releases(sandbox, source.package, source.old, task.workdir)
+    if isinstance(task.material, ScriptMaterial):
+        return leaks  # no diff and no hidden tree whose text could be looked for
     base, tests, new = await _material(sandbox, task)
     gold = gold_probes(task.material.gold_patch(), base)
     text = hidden_probes(tests, base)

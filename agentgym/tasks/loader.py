@@ -34,7 +34,9 @@ def load_task(path: Path) -> Task:
     table = manifest.agentgym
     if table is None:
         workdir = manifest.environment.workdir or _dockerfile_workdir(root)
-        table = AgentGymTable(source=ScriptSource(kind="script"), workdir=workdir, network=_asks_for_network(manifest))
+        table = AgentGymTable(
+            judge="script", source=ScriptSource(kind="script"), workdir=workdir, network=_asks_for_network(manifest)
+        )
     expected = _expected(root, table, faults)
     faults.extend(source_faults(root, table))
     if faults:
@@ -113,7 +115,7 @@ def _expected(root: Path, table: AgentGymTable, faults: list[str]) -> tuple[tupl
     for name, ids in lists.items():
         if len(set(ids)) != len(ids):
             faults.append(f"agentgym.{name}: the same test id appears more than once")
-    if not lists["fail_to_pass"] and not faults and table.source.kind != "script":
+    if not lists["fail_to_pass"] and not faults and table.judge != "script":
         faults.append("agentgym.fail_to_pass: no test tells a solution from none")
     return tuple(lists["fail_to_pass"]), tuple(lists["pass_to_pass"])
 

@@ -158,6 +158,9 @@ class AgentGymTable(BaseModel):
     source: Source = Field(
         default_factory=lambda: FilesSource(kind="files"), description="Where hidden tests and gold come from"
     )
+    judge: Literal["tests", "script"] = Field(
+        default="tests", description="Named pytest tests decide, or tests/test.sh with its reward file (any language)"
+    )
     fail_to_pass: list[str] = Field(
         default_factory=list, description="Test ids that fail before and pass after the solution"
     )
@@ -183,6 +186,8 @@ class AgentGymTable(BaseModel):
     def _consistent(self) -> AgentGymTable:
         if self.expected and (self.fail_to_pass or self.pass_to_pass):
             raise ValueError("give the test ids either inline or in the file named by `expected`, not both")
+        if self.judge == "script" and (self.expected or self.fail_to_pass or self.pass_to_pass):
+            raise ValueError('judge = "script" takes no test ids: tests/test.sh decides')
         return self
 
 

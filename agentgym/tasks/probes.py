@@ -15,6 +15,7 @@ MIN_LENGTH = 24
 MAX_PER_FILE = 40
 MAX_FILES = 30
 GIVEN_AWAY = 0.5
+MUCH_TEXT = 120
 COMMON = 3
 """A single line that more files hold is everybody's idiom, not the answer."""
 _VERSION_FILE = re.compile(r"(^|/)(_version|__version__|__about__)\.py$")
@@ -63,15 +64,17 @@ def given_away(groups: Groups, hits: Mapping[str, set[bytes]]) -> list[str]:
     """One line for every (file on disk, file of the answer) that is too much alike. hits: path → probes found in it."""
     found = []
     for name, probes in groups.items():
-        holders = {path: sum(probe in texts for probe in probes) for path, texts in hits.items()}
-        alike = {
-            path: shared
-            for path, shared in holders.items()
-            if shared >= max(min(2, len(probes)), GIVEN_AWAY * len(probes))
-        }
+        holders = {path: [probe for probe in probes if probe in texts] for path, texts in hits.items()}
+        alike = {path: shared for path, shared in holders.items() if _enough(shared, probes)}
         if len(probes) == 1 and len(alike) > COMMON:
             continue
         found += [
-            f"{path} holds {shared} of {len(probes)} new lines of {name}" for path, shared in sorted(alike.items())
+            f"{path} holds {len(shared)} of {len(probes)} new lines of {name}" for path, shared in sorted(alike.items())
         ]
     return found
+
+
+def _enough(shared: list[bytes], probes: tuple[bytes, ...]) -> bool:
+    """Many of the lines, and a good deal of text: half of three lines may be an idiom."""
+    many = len(shared) >= max(min(2, len(probes)), GIVEN_AWAY * len(probes))
+    return many and sum(map(len, shared)) >= min(MUCH_TEXT, sum(map(len, probes)))

@@ -29,8 +29,8 @@ from agentgym.tasks.paths import matches
 NOT_SOURCE = (
     "*.md", "*.rst", "*.txt", "PKG-INFO", "**/*.egg-info/**", "LICENSE*", "LICENCE*", "COPYING*", "AUTHORS*", "CHANGE*",
     "NEWS*", "README*", "MANIFEST.in", "setup.cfg", "setup.py", "pyproject.toml", "tox.ini", "noxfile.py", "Makefile",
-    "versioneer.py", "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "bench/**", "changelog.d/**",
-    "news/**", "**/_version.py", ".*", ".*/**",
+    "versioneer.py", "uv.lock", "poetry.lock", "docs/**", "doc/**", "examples/**", "benchmark*/**", "benchmark*.py",
+    "bench/**", "changelog.d/**", "news/**", "releasenotes/**", "newsfragments/**", "**/_version.py", ".*", ".*/**",
 )  # fmt: skip
 
 

@@ -57,6 +57,8 @@ def requirements_of(old: Path, new: Path, hidden: Iterable[str], package: str) -
     declared = [*(text for text in _metadata(new) if _is_test_extra(text)), *_groups(new), *_files(new), *_tox(new)]
     tests = [text for text in declared if normal(text) in wanted or _PLUGINS.match(normal(text))]
     chosen = {normal(text): _without_extra(text) for text in [*tests, *runtime]}
+    if _warns_of_coverage(new):
+        chosen.setdefault("coverage", "coverage")
     for name in (normal(package), "pytest", "pytest-timeout"):
         chosen.pop(name, None)
     return [*RUNNER, *(chosen[name] for name in sorted(chosen))]
@@ -112,6 +114,13 @@ def _is_test_extra(text: str) -> bool:
 
 def _without_extra(text: str) -> str:
     return re.sub(r"\s*(;|\band\b)\s*\(?extra\s*==\s*['\"][^'\"]+['\"]\)?", "", text).strip().removesuffix(";").strip()
+
+
+def _warns_of_coverage(tree: Path) -> bool:
+    """A warning filter that names a class of a package needs that package before the first test runs."""
+    files = (tree / name for name in ("pyproject.toml", "pytest.ini", "pytest.toml", "setup.cfg", "tox.ini"))
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
+    return any(re.search(r"ignore:.*coverage\.", text) for text in texts)
 
 
 def _toml(file: Path) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from dataclasses import replace
 from agentgym.errors import AgentGymError
 from agentgym.sandbox.protocol import Image, ImageError, SandboxBackend, SandboxError
 from agentgym.tasks.leaks import find_leaks
-from agentgym.tasks.model import Task
+from agentgym.tasks.model import Task, TaskError
 from agentgym.tasks.report import ValidationReport
-from agentgym.verify import Grade, Patch, grade
+from agentgym.tasks.sources import ScriptMaterial
+from agentgym.verify import Grade, Patch, extract_patch, grade
 
 VARIATIONS: tuple[Mapping[str, str], ...] = (
     {},
@@ -54,6 +55,8 @@ async def validate(
         report.reason = str(error)
     except SandboxError as error:
         report.reason = f"{type(error).__name__}: {error}"
+    except TaskError as error:
+        report.status, report.reason = "rejected", str(error)
     except AgentGymError as error:
         report.reason = f"the task's material cannot be had: {error}"
     report.seconds = round(time.monotonic() - started, 3)
@@ -85,12 +88,14 @@ async def _validate(
     if report.leaks:
         return f"the image gives the answer away: {_some(report.leaks)}"
 
-    gold = Patch(diff=task.material.gold_patch())
     on_stage("gold")
+    gold = await _gold(task, backend, image)
     solved = [await _grade(task, gold, backend, image, index) for index in range(repeats)]
     report.gold_rewards = [one.reward for one in solved]
     report.times.gold = [round(one.duration, 3) for one in solved]
     expected = (*task.fail_to_pass, *task.pass_to_pass)
+    if not expected and solved[0].reward != 1.0:
+        return f"the solution is not rewarded by tests/test.sh: {solved[0].log[-500:].strip()}"
     bad = [test for test in expected if solved[0].verdicts.get(test) != "passed"]
     if bad:
         return f"the gold patch does not pass {len(bad)} of {len(expected)} tests: {_some(bad)}"
@@ -99,6 +104,8 @@ async def _validate(
     unsolved = [await _grade(task, Patch(diff=b""), backend, image, index) for index in range(repeats)]
     report.empty_rewards = [one.reward for one in unsolved]
     report.times.empty = [round(one.duration, 3) for one in unsolved]
+    if not expected and unsolved[0].reward != 0.0:
+        return "tests/test.sh rewards no solution at all"
     bad = [test for test in task.fail_to_pass if unsolved[0].verdicts.get(test) == "passed"]
     if bad:
         return f"without a solution {len(bad)} FAIL_TO_PASS tests pass: {_some(bad)}"
@@ -106,6 +113,23 @@ async def _validate(
     if bad:
         return f"without a solution {len(bad)} PASS_TO_PASS tests do not pass: {_some(bad)}"
     return disagreement(task, solved, unsolved, report)
+
+
+async def _gold(task: Task, backend: SandboxBackend, image: Image) -> Patch:
+    """The reference solution: its diff, or what `solution/solve.sh` of a plain Harbor task leaves in the workdir."""
+    if not isinstance(task.material, ScriptMaterial):
+        return Patch(diff=task.material.gold_patch())
+    if not (task.root / "solution/solve.sh").is_file():
+        raise TaskError(f"{task.id}: there is no solution/solve.sh to validate with")
+    sandbox = await backend.start(image, task.limits)
+    try:
+        await sandbox.upload(task.root / "solution", "/solution")
+        done = await sandbox.exec("bash /solution/solve.sh", cwd=task.workdir, timeout=task.agent_timeout_s)
+        if done.exit_code != 0:
+            raise TaskError(f"{task.id}: solution/solve.sh fails with exit code {done.exit_code}: {done.text[-500:]}")
+        return await extract_patch(sandbox, task, backend=backend)
+    finally:
+        await sandbox.close()
 
 
 async def _image(task: Task, backend: SandboxBackend) -> Image:
@@ -118,6 +142,8 @@ async def _image(task: Task, backend: SandboxBackend) -> Image:
 
 def disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report: ValidationReport) -> str:
     """Why repeats of the gold and of the empty run do not agree; "" where they do. Notes the tests in the report."""
+    if any(len({one.reward for one in grades}) > 1 for grades in (solved, unsolved)) and not task.fail_to_pass:
+        return "tests/test.sh does not agree with itself"
     flaky, sensitive = set[str](), set[str]()
     for grades in filter(None, (solved, unsolved)):
         for index, one in enumerate(grades[1:], start=1):

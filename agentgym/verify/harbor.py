@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from agentgym.sandbox.protocol import FileError, Sandbox
+from agentgym.sandbox.protocol import FileError, ImageError, Sandbox
 from agentgym.tasks.model import Task
 from agentgym.verify.grade import Grade
 from agentgym.verify.prepare import Workspace
@@ -29,7 +29,15 @@ def is_script_task(task: Task) -> bool:
 
 async def grade_by_script(sandbox: Sandbox, task: Task, workspace: Workspace) -> Grade:
     """Run `bash /tests/test.sh` and read its reward file."""
-    await sandbox.exec(f"rm -rf {REWARDS} /tests && mkdir -p {REWARDS} /logs/agent /logs/artifacts", timeout=30.0)
+    made = await sandbox.exec(
+        f"mkdir -p {REWARDS} /logs/agent /logs/artifacts /tests && find {REWARDS} /tests -mindepth 1 -delete",
+        timeout=30.0,
+    )
+    if made.exit_code != 0:
+        raise ImageError(
+            f"task {task.id}: its image does not let its user make /logs and /tests: {made.text.strip()}",
+            hint="in the Dockerfile: RUN mkdir -p /logs /tests /solution && chmod 777 /logs /tests /solution",
+        )
     await sandbox.upload(task.root / "tests", "/tests")
     result = await sandbox.exec(
         "exec bash /tests/test.sh", timeout=task.verifier_timeout_s, cwd=task.workdir, env=dict(task.test_env)

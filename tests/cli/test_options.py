@@ -23,7 +23,8 @@ class Job(Config):
     tasks: list[str] = Field([], description="Task ids.")
     backend: Literal["auto", "docker"] = Field("auto", description="Where commands run.")
     out: Path = Field(Path("runs"), description="Where results go.")
-    seed: int | None = Field(None, description="Seed of the run.")
+    seed: int | None = Field(0, description="Seed of the run.")
+    store: str = Field("runs/a.db", description="Where results are kept.")
     resume: bool = Field(False, description="Only what is missing.")
     sampling: Sampling = Sampling()
 
@@ -74,6 +75,23 @@ def test_help_shows_every_field_with_its_description_and_default(app: typer.Type
     text = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).stdout
     for words in ("--sampling.temperature", "Softmax temperature.", "(default: 1.0)", "--no-resume", "--config"):
         assert words in text
+    assert "auto|docker" in text
+    assert "Seed of the run. (default: 0)" in text
+    assert "False" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [([], "env.db"), (["@f.toml"], "file.db"), (["@f.toml", "--store", "option.db"], "option.db")],
+)
+def test_the_environment_names_the_store_where_nothing_else_does(
+    app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], wanted: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTGYM_STORE", "env.db")
+    Path("f.toml").write_text('store = "file.db"\n')
+    done = CliRunner().invoke(app, expand_at_files(["run", *arguments]), catch_exceptions=False)
+    assert json.loads(done.stdout)["store"] == wanted
 
 
 def test_everything_after_a_double_dash_is_left_alone() -> None:

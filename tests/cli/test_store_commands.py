@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli.main import app
+from agentgym.cli.output import emit
 from agentgym.errors import AgentGymError, InputError
 from agentgym.store import Store, StoreError
 from agentgym.store.records import (
@@ -66,7 +68,7 @@ def invoke(*arguments: str) -> str:
 
 
 def test_ls_filters_and_counts(store: Path) -> None:
-    listing = json.loads(invoke("store", "ls", "--store", str(store), "--run", "r2", "--json"))
+    listing = json.loads(invoke("store", "ls", "--store", str(store), "--run-id", "r2", "--json"))
     assert [one["id"] for one in listing["trajectories"]] == ["b" * 32]
     assert listing["total"] == 1
 
@@ -99,3 +101,18 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_an_unknown_termination_names_the_nearest(store: Path) -> None:
     with pytest.raises(InputError, match='did you mean "submitted"'):
         invoke("store", "ls", "--store", str(store), "--termination", "submited")
+
+
+def test_replay_refuses_what_cannot_be_done_before_it_runs_anything(store: Path) -> None:
+    with pytest.raises(InputError, match="nothing to replay"):
+        invoke("replay", "aaaa", "--no-reexecute", "--store", str(store))
+    with Store.open(store) as opened:
+        opened.add(replace(trajectory("c" * 32), policy_kind=PolicyKind.SCRIPTED))
+    with pytest.raises(InputError, match="played from a script"):
+        invoke("replay", "cccc", "--rescore", "no-such-model", "--store", str(store))
+
+
+def test_a_long_line_stays_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / ("long" * 40)
+    emit({}, f"model: {path}", as_json=False)
+    assert f"model: {path}\n" in capsys.readouterr().out

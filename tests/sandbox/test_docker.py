@@ -121,7 +121,7 @@ async def test_a_posix_shell_and_nothing_else_is_enough(sandbox: Sandbox, docker
     channel = Channel(lambda: engine.attach_exec(sandbox.id, ["/bin/sh", "-c", shell]), workdir="/testbed")
     await channel.open()
     try:
-        assert (await channel.exec("echo $0 $BASH_VERSION; command -v setsid bash cat; exit 3")).output == b"sh\n"
+        assert (await channel.exec("echo $0 $BASH_VERSION; command -v setsid bash cat; exit 3")).output == b"/bin/sh\n"
         assert (await channel.exec("cd /tmp; export A='x\ny'; exit 4", stateful=True)).exit_code == 4
         assert (await channel.exec('pwd; echo "$A"', stateful=True)).output == b"/tmp\nx\ny\n"
         assert (await channel.exec("sleep 777 & sleep 777", timeout=0.5)).timed_out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym.tasks import Registry, TaskError, ValidationReport, load_task
+from agentgym.tasks.survival import insert, survival_report
 
 
 @pytest.fixture
@@ -73,3 +74,21 @@ def test_what_is_not_registered_is_an_error(registry, directory):
         registry.get("nothing")
     with pytest.raises(TaskError):
         registry.set_validation(report(load_task(directory), "valid"))
+
+
+def test_the_survival_report_counts_sources_and_names_reasons(registry, directory):
+    task = load_task(directory)
+    registry.register(task)
+    registry.set_validation(report(task, "rejected", "it | leaks\nmore"))
+
+    text = survival_report(registry.list())
+
+    assert "| files | 0 | 1 | 0 | 0 |" in text
+    assert "| sample | rejected | train |" in text
+    assert "it \\| leaks |" in text
+
+
+def test_a_report_replaces_the_one_before():
+    once = insert("# Title\n", "first\n")
+
+    assert insert(once, "second\n") == once.replace("first", "second")

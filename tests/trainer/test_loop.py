@@ -57,6 +57,8 @@ def test_the_saved_policy_is_a_servable_directory(policy_dir, store_url, tmp_pat
     before = AutoModelForCausalLM.from_pretrained(policy_dir)
     assert any(not torch.equal(p, q) for p, q in zip(served.parameters(), before.parameters(), strict=True))
     assert (report.checkpoint / "policy" / "tokenizer_config.json").exists()
+    settings = [json.loads((path / "config.json").read_text()) for path in (report.checkpoint / "policy", policy_dir)]
+    assert settings[0] == settings[1], "training leaves no trace in the model's config"
 
 
 @pytest.mark.parametrize("credit", ["sao-gae", "grpo"])

@@ -63,7 +63,7 @@ async def outcomes(
                 await sandbox.close()
             return Outcome(patch, await grade(task, patch, backend, image=image))
 
-    chosen = {item.callspec.params["path"] for item in request.session.items if hasattr(item, "callspec")} & set(
+    chosen = {item.callspec.params.get("path") for item in request.session.items if hasattr(item, "callspec")} & set(
         ATTACKS
     )
     started = {path.stem: asyncio.ensure_future(run(path)) for path in sorted(chosen)}

@@ -92,7 +92,7 @@ def _manifest(settings: dict[str, Any], canary: str, name: str) -> str:
         "tags": tags,
         "canary": canary or None,
     }
-    ours = {"split": "held-out" if canary else "train", "workdir": "/app", "network": False}
+    ours = {"judge": "script", "split": "held-out" if canary else "train", "workdir": "/app", "network": False}
     return "\n".join(
         [
             'schema_version = "1.1"\n',

@@ -43,7 +43,10 @@ def functions_of(module):
             yield module, name, value
         elif isinstance(value, type) and value.__module__ == module.__name__:
             for attribute, member in list(vars(value).items()):
-                member = getattr(member, "__func__", member)
+                if isinstance(member, (classmethod, staticmethod)):
+                    member = (
+                        member.__func__
+                    )  # Asking any other member could run its code: six resolves modules that way.
                 if isinstance(member, property):
                     member = member.fget
                 if isinstance(member, types.FunctionType):
