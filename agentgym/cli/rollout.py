@@ -19,7 +19,7 @@ from rich.table import Table
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress, stderr
 from agentgym.cli.policy import load_policy, load_tokenizer
-from agentgym.cli.shared import DEFAULT_STORE, backend_for, open_registry, resolve_tasks
+from agentgym.cli.shared import backend_for, default_store, open_registry, resolve_tasks
 from agentgym.config import Config
 from agentgym.errors import AgentGymError
 from agentgym.models import DEFAULT_MODEL
@@ -56,7 +56,7 @@ class RolloutConfig(Config):
     backend: BackendName = Field(
         "auto", description="Where commands run; auto: Docker if an engine answers, else local."
     )
-    store: str = Field(DEFAULT_STORE, description="SQLite path or SQLAlchemy URL.")
+    store: str = Field(default_factory=default_store, description="SQLite path or SQLAlchemy URL.")
     run_id: str = Field(
         "", description="Name of the run (default: the time); a run named again does only what is missing."
     )

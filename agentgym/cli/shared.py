@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,11 @@ NAMES = Annotated[list[str], typer.Argument(metavar="TASK", help="Ids, directori
 BACKEND = Annotated[
     BackendName, typer.Option("--backend", help="Where commands run; auto: Docker if an engine answers, else local.")
 ]
+
+
+def default_store() -> str:
+    """The store of commands whose options are a config: a TOML file's `store` goes before the environment's."""
+    return os.environ.get("AGENTGYM_STORE") or DEFAULT_STORE
 
 
 def open_registry(store: str) -> Registry:
