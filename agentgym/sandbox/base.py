@@ -31,7 +31,6 @@ from agentgym.sandbox.paths import cache_dir
 from agentgym.sandbox.process import Log, run_logged
 from agentgym.sandbox.protocol import ImageError
 
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 PACKAGES = (
     "bash", "ca-certificates", "git", "netbase", "patch", "procps", "python3", "python3-venv", "ripgrep", "tzdata",
 )  # fmt: skip
@@ -67,10 +66,10 @@ class Recipe:
 
 
 def recipe(suite: str = "bookworm") -> Recipe:
-    """The recipe for this host: Debian's mirror from its own apt sources where it has one for `suite`."""
+    """The recipe for this host: its own apt sources where they have `suite`, else debootstrap's default mirror."""
     sources = [s for s in host.apt_sources() if s.suite in (suite, f"{suite}-updates", f"{suite}-security")]
     if not any(source.suite == suite for source in sources):
-        sources = [host.AptSource(DEFAULT_MIRROR, suite)]
+        sources = []
     sources.sort(key=lambda source: (source.suite != suite, source.suite, source.uri))
     return Recipe(
         suite=suite,
@@ -112,11 +111,11 @@ async def ensure_archive(wanted: Recipe, log: Log) -> Path:
 
 
 async def _bootstrap(wanted: Recipe, root: Path, log: Log) -> None:
-    mirror = wanted.sources[0].split()[0]
+    mirror = [source.split()[0] for source in wanted.sources[:1]]
     log(f"making a Debian {wanted.suite} base system with debootstrap")
     private = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(wanted.packages)}"]
-    await run_logged([*private, *command, wanted.suite, str(root), mirror], what="debootstrap", log=log)
+    await run_logged([*private, *command, wanted.suite, str(root), *mirror], what="debootstrap", log=log)
     _configure(wanted, root)
     script = textwrap.dedent("""
         set -e
@@ -137,8 +136,9 @@ def _configure(wanted: Recipe, root: Path) -> None:
     for index, pem in enumerate(host.extra_certificates(root / host.IMAGE_BUNDLE.lstrip("/"))):
         (certificates / f"host-{index}.crt").write_text(pem + "\n")
     (root / "etc/pip.conf").write_text(wanted.pip_conf)
-    lines = [f"deb {source} main" for source in wanted.sources]
-    (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
+    if wanted.sources:  # else debootstrap has written the mirror it chose
+        lines = [f"deb {source} main" for source in wanted.sources]
+        (root / "etc/apt/sources.list").write_text("\n".join(lines) + "\n")
     if wanted.apt_conf:
         (root / "etc/apt/apt.conf.d/90host-proxy").write_text(wanted.apt_conf)
     (root / "etc/hostname").write_text("sandbox\n")
