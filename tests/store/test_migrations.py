@@ -64,7 +64,7 @@ def test_targets_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot make the directory"):
         Store.open(tmp_path / "file" / "store.db")
-    with pytest.raises(StoreError, match="unable to open database file"):
+    with pytest.raises(StoreError, match="is a directory, not a store"):
         Store.open(tmp_path)
     with pytest.raises(StoreError, match="in memory"):
         Store.open("sqlite://")
