@@ -95,7 +95,14 @@ def debootstrap() -> Check:
     return Check("debootstrap", path is not None, detail, f"{APT} debootstrap", ("tests",))
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (python, git, resources, docker, bubblewrap, debootstrap)
+def postgresql() -> Check:
+    """Debian keeps the server's programs out of PATH, one directory a version."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    detail = str(found[-1].parent) if found else "no server installed (the tests start one of their own)"
+    return Check("postgresql", bool(found), detail, f"{APT} postgresql", ("tests",))
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (python, git, resources, docker, bubblewrap, debootstrap, postgresql)
 
 
 def examine() -> list[Check]:
@@ -119,8 +126,7 @@ def can_fix() -> bool:
 
 def fix(checks: list[Check], say: Callable[[str], None]) -> None:
     """Install and start what `checks` miss, on Debian as root; a step that fails is said and leaves the check failing."""
-    packages = {"git": ["git"], "bubblewrap": ["bubblewrap"], "debootstrap": ["debootstrap"]}
-    wanted = [package for check in checks for package in packages.get(check.name, [])]
+    wanted = [check.name for check in checks if check.name in ("git", "bubblewrap", "debootstrap", "postgresql")]
     engine = any(check.name == "docker" for check in checks)
     if engine and shutil.which("dockerd", path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
         wanted += ["docker.io", "iptables"]
