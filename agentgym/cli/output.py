@@ -28,8 +28,9 @@ def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -
         sys.stdout.flush()
     else:
         # Lines of text stay whole (paths are copied from them), and a table in a pipe is not cut to 80 columns.
-        width = PIPE_WIDTH if not stdout.is_terminal and "COLUMNS" not in os.environ else None
-        stdout.print(human, width=width, soft_wrap=isinstance(human, str))
+        if not stdout.is_terminal and "COLUMNS" not in os.environ:
+            stdout.width = PIPE_WIDTH  # an argument of print() could only make it narrower
+        stdout.print(human, soft_wrap=isinstance(human, str))
 
 
 def emitted() -> bool:
