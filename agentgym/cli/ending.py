@@ -46,6 +46,16 @@ def run(command: Callable[[], object], *, as_json: bool, verbose: bool) -> int:
     """
     _take_signals()
     try:
+        return _ending(command, as_json, verbose)
+    finally:  # the interpreter's shutdown takes a while, and a Ctrl-C in it would replace the code of a command that is done
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is _as_interrupt:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _ending(command: Callable[[], object], as_json: bool, verbose: bool) -> int:
+    try:
         command()
     except SystemExit as end:  # how the option parser ends; a usage error (shown already) is its context
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -166,8 +166,7 @@ def test_an_impatient_second_ctrl_c_still_leaves_no_sandbox_after_reap(tmp_path:
             process.send_signal(signal.SIGINT)
             time.sleep(0.2)
         process.communicate(timeout=60)
-    # One that arrives while the interpreter is shutting down ends it by the signal itself; a shell says 130 to both.
-    assert process.returncode in (0, 130, -signal.SIGINT)
+    assert process.returncode in (0, 130)
     agentgym("sandbox", "reap")
     assert sandboxes(process.pid) == []
     assert_whole(store)
