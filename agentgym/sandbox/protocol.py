@@ -21,9 +21,14 @@ class SandboxError(AgentGymError):
 
     retry_safe = True
 
+    def __init__(self, message: str, *, hint: str | None = None, retry_safe: bool | None = None) -> None:
+        super().__init__(message, hint=hint)
+        if retry_safe is not None:
+            self.retry_safe = retry_safe
+
 
 class StartError(SandboxError):
-    """The engine did not give a running sandbox."""
+    """The engine did not give a running sandbox; not safe to retry where it says that it never will."""
 
 
 class ImageError(SandboxError):
@@ -38,6 +43,10 @@ class TransportError(SandboxError):
 
 class SandboxGone(TransportError):
     """The sandbox no longer exists (killed, expired, lost with its node)."""
+
+
+class SandboxExpired(SandboxGone):
+    """The time limit of the whole sandbox has passed."""
 
 
 class FileError(SandboxError):
