@@ -1,9 +1,9 @@
 """Sandboxes started ahead of need, so that an episode or a grading takes one in milliseconds.
 
 A *shelf* per image and limits keeps as many as the largest burst of starts of the last minute, from the second start
-on, but no more than the engine starts in two rounds; a minute without demand empties it. What is taken is never put back: whoever had it closes it, and a fresh one takes its
-place. Before it is handed out it must answer a command, so one that died on the shelf (its engine was restarted) costs
-a moment and no episode.
+on, but no more than the engine starts in two rounds; a minute without demand empties it. What is taken is never put
+back: whoever had it closes it, and a fresh one takes its place. Before it is handed out it must answer a command, so
+one that died on the shelf (its engine was restarted) costs a moment and no episode.
 
 The pool lives on spare capacity alone: it starts nothing while anybody waits for admission or for a start, and gives up
 what it has as soon as somebody does. Its sandboxes carry the same labels as all others, so a reaper finds those of a
