@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild
+from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, seccomp
 from agentgym.sandbox.channel import Channel, Stream
 from agentgym.sandbox.finish import AGENT_HOME
 from agentgym.sandbox.jail import Jail, JailProcess
@@ -306,6 +306,7 @@ def describe_enforcement() -> dict[str, str]:
         "disk": f"{each} (RLIMIT_FSIZE)",
         "time": "killed when its lifetime ends or its owner dies",
         "network": "own network namespace, loopback only",
+        "system calls": "filtered (seccomp)" if seccomp.program() else "not filtered: no list for this machine",
         "user": "unprivileged host user" if os.geteuid() == 0 else "the user who runs this",
     }
 
