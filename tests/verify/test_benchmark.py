@@ -23,7 +23,7 @@ from agentgym.tasks.validation import validate
 from agentgym.verify import Patch, grade
 from agentgym.verify.log_run import between
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+in_session = pytest.mark.asyncio(loop_scope="session")
 
 BASE = {
     "requirements/dev.txt": "-r tests.txt\n-e .\n# tools\n",
@@ -32,7 +32,7 @@ BASE = {
     '[project]\nname = "flask"\nversion = "2.3.0"\n[tool.setuptools]\npackages = ["flask"]\npackage-dir = {"" = "src"}\n',
     "src/flask/__init__.py": 'def join(*parts):\n    return "/".join(parts)\n\n\ndef title(text):\n    return text.upper()\n',
     "tests/test_join.py": 'import flask\n\n\ndef test_join():\n    assert flask.join("a", "b") == "a/b"\n',
-    "tests/old_title.py": "unused = 1\n",
+    "tests/old_title.py": 'import flask\n\n\ndef test_title():\n    assert flask.title("ab") == "AB"\n',
 }
 FIX = {
     "src/flask/__init__.py": 'def join(*parts):\n    return "/".join(filter(None, parts))\n\n\ndef title(text):\n'
@@ -74,7 +74,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Task:
     base = commit(repository, BASE)
     (repository / "tests/old_title.py").unlink()
     fix = commit(repository, FIX)
-    diff = ("diff", "--full-index", base, fix, "--")
+    diff = ("diff", "-M20%", "--full-index", base, fix, "--")
     row = {
         "repo": "pallets/flask",
         "instance_id": "pallets__flask-1",
@@ -105,11 +105,12 @@ def test_the_environment_is_the_specification_s(imported: Task) -> None:
     assert "pip install setuptools==70.0.0 click==8.1.3" in dockerfile
     assert (imported.root / "environment/requirements.txt").read_text() == "pytest==8.4.2\n"  # from the set-up commit
     assert "pip install -e ." in (imported.root / "environment/set-up.sh").read_text()
-    assert "\npytest -rA tests/old_title.py tests/test_join.py tests/test_title.py\n" in run
+    assert "\npytest -rA tests/test_join.py tests/test_title.py\n" in run
     assert "git " not in run
     assert imported.material.source.parser == "swebench:pallets/flask"
 
 
+@in_session
 async def test_the_gate_lets_it_through(imported: Task, backend: SandboxBackend) -> None:
     report = await validate(imported, backend, repeats=1)
 
@@ -117,6 +118,7 @@ async def test_the_gate_lets_it_through(imported: Task, backend: SandboxBackend)
     assert report.judge == "stdout"
 
 
+@in_session
 async def test_solved_or_not_and_marked_as_judged_by_the_log(imported: Task, backend: SandboxBackend) -> None:
     solved = await grade(imported, Patch(imported.material.gold_patch()), backend)
     empty = await grade(imported, Patch(b""), backend)
@@ -128,6 +130,7 @@ async def test_solved_or_not_and_marked_as_judged_by_the_log(imported: Task, bac
     assert empty.verdicts["tests/test_title.py::test_title"] == "failed"
 
 
+@in_session
 async def test_what_the_solution_does_to_the_tests_is_undone(imported: Task, backend: SandboxBackend) -> None:
     hunk = "--- a/{0}\n+++ b/{0}\n@@ -1,5 +1,2 @@\n-import flask\n-\n-\n-def test_join():\n"
     hunk += '-    assert flask.join("a", "b") == "a/b"\n+def test_join():\n+    pass\n'
@@ -138,6 +141,7 @@ async def test_what_the_solution_does_to_the_tests_is_undone(imported: Task, bac
     assert any("owned by the tests" in note for note in result.notes)
 
 
+@in_session
 async def test_a_run_that_does_not_come_to_its_end_fails(imported: Task, backend: SandboxBackend) -> None:
     source = imported.root / "environment/repo/src/flask/__init__.py"
     code = source.read_text() + "\nimport os\nos.kill(os.getppid(), 9)\n"
@@ -151,6 +155,7 @@ async def test_a_run_that_does_not_come_to_its_end_fails(imported: Task, backend
     assert any("did not come to their end" in note for note in result.notes)
 
 
+@in_session
 async def test_a_script_that_hangs_is_no_verdict(imported: Task, backend: SandboxBackend) -> None:
     (imported.root / "tests/run.sh").write_text("sleep 600\n")
 
