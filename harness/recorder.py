@@ -145,6 +145,8 @@ class Recorder:
     def _metadata(self, verdict: Grade | None) -> dict[str, Any]:
         """What people want to read beside the record: names behind digests, and what the verifier had to say."""
         metadata: dict[str, Any] = {"renderer": self.setting.renderer.name, "profile": self.setting.profile.name}
+        if verdict and verdict.judge:
+            metadata["grade_judge"] = verdict.judge
         if verdict and verdict.notes:
             metadata["grade_notes"] = list(verdict.notes)
         if verdict and verdict.log:
