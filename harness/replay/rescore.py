@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +169,8 @@ def compare_tokens(
         found = recompute(sequence, at)
         parts.append((sequence.token_ids[at], call_index, position.astype(np.int32), sequence.logprobs[at], found))
     kinds = (np.int32, np.int32, np.int32, np.float32, np.float32)
-    columns = [np.concatenate([np.zeros(0, kind), *(part[i] for part in parts)]) for i, kind in enumerate(kinds)]
+    columns: list[Any] = [
+        np.concatenate([np.zeros(0, kind), *(part[i] for part in parts)]) for i, kind in enumerate(kinds)
+    ]
     total = sum(len(call.generation_token_ids) for call in trajectory.calls)
     return RescoreReport(trajectory.id, *columns, skipped=total - len(columns[0]))
