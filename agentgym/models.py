@@ -108,14 +108,19 @@ def resolve(model: str, *, progress: Progress = logger.info) -> Path | str:
 
 
 def load_causal_lm(directory: Path, **options: Any) -> PreTrainedModel:
-    """`AutoModelForCausalLM.from_pretrained`, offline; raises ModelNotFound where the directory holds no whole model.
+    """`AutoModelForCausalLM.from_pretrained`, offline and without bars; raises ModelNotFound where the directory holds no
+    whole model.
 
     transformers fills a tensor that the files lack with random numbers and only warns; such a model would roll out and train
     as if nothing had happened, so here it is refused.
     """
     from transformers import AutoModelForCausalLM
 
-    with explaining(directory):
+    if not (directory / "config.json").is_file():
+        raise ModelNotFound(
+            f"{directory} is not a transformers model directory (no config.json)", hint="agentgym models pull"
+        )
+    with explaining(directory), _quiet_transformers():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory, local_files_only=True, output_loading_info=True, **options
         )
@@ -243,11 +248,13 @@ def _convert(gguf: Path, target: Path) -> None:
 def _quiet_transformers() -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
+    shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        transformers_logging.enable_progress_bar()
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def _snapshot(hub_id: str, progress: Progress) -> Path:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from agentgym.models import load_causal_lm
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
 
@@ -31,25 +31,10 @@ CHUNK = 256
 
 
 def load_policy(path: Path) -> PreTrainedModel:
-    """A causal language model with float32 weights and no dropout. ModelError where `path` holds none we can score
-    exactly.
+    """A causal language model with float32 weights and no dropout. ModelNotFound where `path` holds no whole one,
+    ModelError where it is one that we cannot score exactly.
     """
-    if not (path / "config.json").is_file():
-        raise ModelError(f"{path} is not a transformers model directory (no config.json)", hint="agentgym models pull")
-    with quiet():
-        try:
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                path,
-                dtype=torch.float32,
-                attn_implementation="sdpa",
-                local_files_only=True,
-                output_loading_info=True,
-            )
-            model, info = loaded
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
-    if missing := sorted(info["missing_keys"]):  # transformers would train on with random numbers in their place
-        raise ModelError(f"{path} lacks {len(missing)} of the model's tensors, such as {missing[0]}")
+    model = load_causal_lm(path, dtype=torch.float32, attn_implementation="sdpa")
     prepare(model)
     return model
 

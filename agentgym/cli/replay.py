@@ -1,115 +1,132 @@
-"""`agentgym replay`: was a trajectory what it says it was?"""
+"""`agentgym replay`: was a trajectory what it says it was, and what would have come of it otherwise?"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.markup import escape
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, stderr
-from agentgym.cli.policy import quiet_transformers
-from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry
+from agentgym.cli.output import counted, emit, progress
+from agentgym.cli.replay_report import Replayed, document, page
+from agentgym.cli.selection import selecting
+from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE
 from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox import BackendName
-from agentgym.store import Store, Trajectory
+from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.records import PolicyKind
 
-if TYPE_CHECKING:
-    from harness.replay import ReexecuteReport, RescoreReport
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """Which parts of a replay are asked for; see the options of `replay`."""
+
+    reexecute: bool
+    regrade: bool
+    rescore: str | None
+    rerender: bool
+    from_step: int | None
+    policy: str | None
+    tokenizer: str | None
+    rollouts: int
+    seed: int | None
+    into: str
+    table: int
+    backend: BackendName
+    concurrency: int
 
 
 def register(app: typer.Typer) -> None:
     app.command("replay")(replay)
 
 
+@selecting
 def replay(
-    trajectory: Annotated[str, typer.Argument(metavar="TRAJECTORY", help="Id, or the start of one.")],
-    reexecute: Annotated[bool, typer.Option(help="Run its actions again in a fresh sandbox and compare.")] = True,
-    regrade: Annotated[bool, typer.Option(help="Also grade the workspace they lead to.")] = True,
-    rescore: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Compute its logprobs again with this checkpoint.")
+    trajectories: Annotated[
+        list[str] | None, typer.Argument(metavar="TRAJECTORY", help="Ids, or their first characters; or select below.")
     ] = None,
+    *,
+    where: TrajectoryFilter,
+    reexecute: Annotated[
+        bool | None, typer.Option(help="Run the actions again in a fresh sandbox, and compare.")
+    ] = None,
+    regrade: Annotated[
+        bool | None, typer.Option(help="Grade again: the workspace they lead to, else the patch.")
+    ] = None,
+    rescore: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Compute the logprobs again with this checkpoint or server.")
+    ] = None,
+    rerender: Annotated[bool, typer.Option("--rerender", help="Would today's harness make the same prompts?")] = False,
+    from_step: Annotated[
+        int | None, typer.Option(min=0, metavar="K", help="Keep the steps before K and roll the rest again.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="With --from-step: who goes on. Else: only this policy's.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Of the model, where it is not recorded or is a server.")
+    ] = None,
+    rollouts: Annotated[int, typer.Option(min=1, help="With --from-step: how many.")] = 1,
+    seed: Annotated[int, typer.Option(help="With --from-step: every child's seed is derived from it.")] = 0,
+    into: Annotated[str, typer.Option(metavar="RUN", help="With --from-step: the run of the children.")] = "",
+    table: Annotated[int, typer.Option(help="With --rescore: so many tokens with the largest gaps; -1: all.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many, newest first.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Trajectories at once.")] = 4,
     backend: BACKEND = "auto",
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
-    """Replay one trajectory: its actions in a fresh sandbox, its reward, its logprobs.
+    """Replay trajectories: their actions, reward, logprobs or prompts again, or their rest with another policy.
 
-    Exit code 1 where an observation or the reward came back different.
+    Without any part named, the actions are run again and graded. Exit code 1 where something came back different.
     """
-    if not reexecute and rescore is None:
-        raise InputError("nothing to replay", hint="leave out --no-reexecute, or name a checkpoint with --rescore")
-    document: dict[str, Any] = {}
-    lines: list[RenderableType] = []
-    done: ReexecuteReport | None = None
-    with Store.open(store, create=False) as opened:
-        record = opened.get(trajectory)
-        if rescore is not None and record.policy_kind is not PolicyKind.MODEL:  # before minutes of running its actions
+    if from_step is None:
+        where = replace(where, policy=policy)
+    elif policy is None:
+        raise InputError("who goes on from that step?", hint="--policy with a model, a directory or a server's URL")
+    if not trajectories and where == TrajectoryFilter() and limit is None:
+        raise InputError("which trajectories?", hint="name some, or select them: --run-id, --task, --limit, …")
+    named = bool(rescore or rerender or regrade or from_step is not None)
+    plan = ReplayPlan(
+        reexecute=not named if reexecute is None else reexecute,
+        regrade=not named and reexecute is not False if regrade is None else regrade,
+        rescore=rescore,
+        rerender=rerender,
+        from_step=from_step,
+        policy=policy,
+        tokenizer=tokenizer,
+        rollouts=rollouts,
+        seed=seed,
+        into=into or time.strftime("replay-%Y%m%d-%H%M%S"),
+        table=table,
+        backend=backend,
+        concurrency=concurrency,
+    )
+    if not (plan.reexecute or plan.regrade or named):
+        raise InputError("nothing to replay", hint="leave out --no-reexecute, or name a part: --rescore, --rerender, …")
+    done = _replay(trajectories or [], replace(where, limit=limit, newest_first=True), plan, store)
+    emit(document(done, plan.into if from_step is not None else None), page(done), as_json=as_json)
+    different = sum(one.different for one in done)
+    if different:
+        raise AgentGymError(f"{different} of {counted(len(done), 'trajectory')} did not come back the same")
+
+
+def _replay(names: list[str], where: TrajectoryFilter, plan: ReplayPlan, url: str) -> list[Replayed]:
+    from agentgym.cli.replay_run import Replayer
+
+    with Store.open(url, create=False) as opened:
+        ids = [opened.summary(name).id for name in names] or [one.id for one in opened.query(where)]
+        if not ids:
+            raise InputError("no trajectory fits these options", hint="`agentgym store ls` lists them")
+        if plan.rescore and len(ids) == 1 and opened.summary(ids[0]).policy_kind is not PolicyKind.MODEL:
             raise InputError(
-                f"trajectory {record.id[:8]} was played from a script: no model sampled its tokens",
+                f"trajectory {ids[0][:8]} was played from a script: no model sampled its tokens",
                 hint="leave out --rescore",
             )
-        if reexecute:
-            done = asyncio.run(_reexecute(record, opened, store, backend, regrade=regrade))
-            document["reexecute"] = reexecute_json(done)
-            lines += _reexecute_lines(done)
-    if rescore is not None:
-        from harness.replay import rescore as score
-
-        quiet_transformers()
-        with stderr.status("computing logprobs again…"):
-            gaps = score(record, rescore)
-        document["rescore"] = rescore_json(gaps)
-        lines.append(
-            f"logprobs of {len(gaps.recorded)} tokens: largest gap {gaps.max_gap:.2e}, mean {gaps.mean_gap:.2e}"
-        )
-    emit({"trajectory": record.id, **document}, Group(*lines), as_json=as_json)
-    if done is not None and (done.first_divergence or done.same_reward is False):
-        raise AgentGymError(f"trajectory {record.id[:8]} did not come back the same")
-
-
-async def _reexecute(
-    record: Trajectory, opened: Store, url: str, name: BackendName, *, regrade: bool
-) -> ReexecuteReport:
-    from harness.replay import profile_of
-    from harness.replay import reexecute as run
-
-    task = open_registry(url).get(record.task_digest).load()
-    async with backend_for(name, owner=f"replay {record.id[:8]}") as backend:
-        with stderr.status(f"running {len(record.steps)} steps again…"):
-            return await run(record, task, backend, profile=profile_of(record, opened), regrade=regrade)
-
-
-def reexecute_json(report: ReexecuteReport) -> dict[str, Any]:
-    """steps, identical: counts. same_reward: None where there was nothing to compare."""
-    divergence = report.first_divergence
-    return {
-        "steps": len(report.steps),
-        "identical": report.identical,
-        "same_reward": report.same_reward,
-        "first_divergence": None if divergence is None else {"step": divergence.index, "diff": divergence.diff},
-        "seconds": report.seconds,
-    }
-
-
-def rescore_json(report: RescoreReport) -> dict[str, Any]:
-    return {
-        "tokens": len(report.recorded),
-        "skipped": report.skipped,
-        "max_gap": report.max_gap,
-        "mean_gap": report.mean_gap,
-    }
-
-
-def _reexecute_lines(report: ReexecuteReport) -> list[RenderableType]:
-    lines: list[RenderableType] = [f"{report.identical} of {len(report.steps)} steps came back the same"]
-    if divergence := report.first_divergence:
-        lines.append(f"first difference at step {divergence.index} ({escape(divergence.tool)}):")
-        lines.append(escape(divergence.diff))
-    if report.grade is not None:
-        lines.append(f"reward: recorded {report.recorded_reward}, now {report.grade.reward}")
-    return lines
+        with progress() as bars:
+            bar = bars.add_task("replaying", total=len(ids))
+            replayer = Replayer(plan, opened, url)
+            return asyncio.run(replayer.all(ids, on_done=lambda: bars.advance(bar)))

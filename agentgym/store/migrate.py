@@ -6,6 +6,7 @@ many processes may open a new store at once. A store written by a newer agentgym
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -32,6 +33,7 @@ def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
             raise StoreNotFoundError(
                 f"there is no store at {path}", hint="run `agentgym rollout`, or name another path"
             )
+        _refuse_foreign(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -68,11 +70,37 @@ def migrate(engine: sa.Engine) -> None:
             return
         refuse_newer(revision)
         if revision is None and engine.dialect.name == "sqlite" and sa.inspect(connection).get_table_names():
-            raise StoreNotFoundError(
-                f"{engine.url.database} is an SQLite database of something else, not a store", hint="name another path"
-            )
+            raise _foreign(str(engine.url.database))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise StoreNotFoundError for a file of something else, without a byte of it or beside it being written.
+
+    Opening a database the ordinary way would switch it to WAL mode. `immutable` takes no lock and makes no file; what
+    it cannot see (tables still in a write-ahead log) is judged again under the lock of the migration.
+    """
+    if not path.is_file() or path.stat().st_size == 0:
+        return
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error):
+            raise StoreNotFoundError(
+                f"{path} is not a database", hint="the file is something else; name another path"
+            ) from error
+        return  # another process is writing, or a page is torn: the ordinary way says which
+    if found and not found >= {"alembic_version", "trajectory"}:
+        raise _foreign(str(path))
+
+
+def _foreign(path: str) -> StoreNotFoundError:
+    return StoreNotFoundError(f"{path} is an SQLite database of something else, not a store", hint="name another path")
 
 
 def refuse_newer(revision: str | None) -> None:

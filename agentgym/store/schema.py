@@ -2,15 +2,15 @@
 
 A change here needs a new file in `migrations/versions/` and a new `SCHEMA_VERSION`; released migrations never change.
 `trajectory_body` is apart from `trajectory`, so that a listing reads no blobs. `trajectory.created_at` + `id` is the
-order of every stream (and an index with `run_id`), so that a reader pages by key and holds no transaction open for
-long.
+order of every stream and ends every index, so that a reader pages by key and holds no transaction open for long. The index
+by age also carries what is asked of outcomes: a filter for something rare is answered from it without the rows.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()
@@ -48,9 +48,18 @@ trajectory = sa.Table(
     sa.Column("tokens", sa.BigInteger, nullable=False),
     sa.Column("action_tokens", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
-    sa.Index("trajectory_by_age", "created_at", "id"),
+    sa.Index(
+        "trajectory_by_age",
+        *("created_at", "id", "reward", "policy_kind", "action_tokens", "version_min", "version_max"),
+    ),
     sa.Index("trajectory_by_run", "run_id", "created_at", "id"),
     sa.Index("trajectory_by_task", "task_id", "created_at", "id"),
+    sa.Index("trajectory_by_split", "split", "created_at", "id"),
+    sa.Index("trajectory_by_termination", "termination", "created_at", "id"),
+    sa.Index("trajectory_by_policy", "policy", "created_at", "id"),
+    sa.Index("trajectory_by_model", "model", "created_at", "id"),
+    sa.Index("trajectory_by_harness", "harness_digest", "created_at", "id"),
+    sa.Index("trajectory_by_group", "group_id", "created_at", "id"),
     sa.Index("trajectory_by_parent", "parent_id"),
 )
 

@@ -110,7 +110,7 @@ async def fork(
     seed: int | None = 0,
     run_id: str = "",
     concurrency: int = 4,
-    on_done: Callable[[Trajectory], None] = lambda trajectory: None,
+    on_done: Callable[[Trajectory], object] = lambda trajectory: None,
 ) -> list[Trajectory]:
     """Roll the rest of `parent` from `step` on again, `rollouts` times. `on_done` is called with each child as it ends.
 
@@ -138,6 +138,9 @@ async def fork(
         on_done(child)
         return child
 
-    async with asyncio.TaskGroup() as group:
-        running = [group.create_task(one(number)) for number in range(rollouts)]
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(number)) for number in range(rollouts)]
+    except ExceptionGroup as failed:  # the others were cancelled for it, and have closed their sandboxes
+        raise failed.exceptions[0] from None
     return [task.result() for task in running]

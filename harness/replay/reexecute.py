@@ -20,7 +20,7 @@ from agentgym.store import Store, Trajectory
 from agentgym.store.records import Step
 from agentgym.tasks.model import Task
 from agentgym.verify import extract_patch, grade
-from agentgym.verify.grade import Grade
+from agentgym.verify.grade import Grade, Patch
 from harness.profile import Profile
 from harness.replay.normalise import normalise
 from harness.tools import Observation, Tool, ToolContext
@@ -100,6 +100,14 @@ async def reexecute(
             await sandbox.close()
     verdict = await grade(task, patch, backend, image=image) if patch is not None else None
     return ReexecuteReport(trajectory.id, tuple(steps), trajectory.reward, verdict, time.monotonic() - started)
+
+
+async def regrade(trajectory: Trajectory, task: Task, backend: SandboxBackend) -> Grade:
+    """Grade the recorded patch again, without running the actions. Raises InputError for another version of the task."""
+    require_same_task(trajectory, task)
+    image = await backend.ensure_image(task.image)
+    patch = Patch(trajectory.patch.encode("utf-8", errors="surrogateescape"))
+    return await grade(task, patch, backend, image=image)
 
 
 def require_same_task(trajectory: Trajectory, task: Task) -> None:

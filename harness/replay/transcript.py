@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agentgym.errors import InputError
 from agentgym.store import Store, Trajectory
 from agentgym.store.errors import NotFoundError
 from agentgym.store.transfer import Transcript, recorded_transcript
 from agentgym.tasks import Task, TaskError
 from harness.profile import Profile
 from harness.render import GuardedRenderer
+from harness.replay.lineage import whole
 from harness.replay.turns import Turn, turns_of
 
 FindTask = Callable[[str], Task]
@@ -35,9 +37,15 @@ class Transcriber:
         profile, task = self._profile(trajectory.harness_digest), self._task(trajectory.task_digest)
         if profile is None or task is None or self._renderer is None or "transcript" in trajectory.metadata:
             return recorded_transcript(trajectory)
+        try:
+            full = whole(trajectory, self._store)
+        except InputError:  # its parent is not here
+            return recorded_transcript(trajectory)
         opening = profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id)
-        turns = [[_said(turn), *turn.messages] for turn in turns_of(trajectory, profile, self._renderer)]
-        return Transcript(opening, turns, profile.tool_specs)
+        turns = [[_said(turn), *turn.messages] for turn in turns_of(full, profile, self._renderer)]
+        inherited = len(full.calls) - len(trajectory.calls)
+        before = [message for turn in turns[:inherited] for message in turn]
+        return Transcript([*opening, *before], turns[inherited:], profile.tool_specs)
 
     def _profile(self, digest: str) -> Profile | None:
         if digest not in self._profiles:

@@ -88,7 +88,7 @@ def test_check_passes_on_a_whole_store_and_fails_on_a_damaged_one(store: Path) -
 
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE trajectory_body SET tokens = substr(tokens, 1, 20) WHERE trajectory_id LIKE 'a%'")
-    with pytest.raises(AgentGymError, match="1 faults"):
+    with pytest.raises(AgentGymError, match="1 fault in"):
         invoke("store", "check", "--store", str(store))
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from agentgym.store import Store, StoreError
+from agentgym.store import Store, StoreError, TrajectoryFilter
+from agentgym.store.check import check_store
+from agentgym.store.engine import connect, writing
 from agentgym.store.migrate import MIGRATIONS, current_revision
+from agentgym.store.rows import encode_trajectory
 from agentgym.store.schema import SCHEMA_VERSION, metadata
+from agentgym.tasks.registry import Registry
 
 
 def test_the_code_knows_the_newest_migration() -> None:
@@ -26,6 +33,62 @@ def test_migrations_build_exactly_the_tables_of_the_schema(store) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     assert current_revision(store.engine) == SCHEMA_VERSION
+
+
+RELEASED = Path(__file__).parent / "released"
+REVISIONS = [script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+
+
+def test_a_store_of_every_earlier_release_is_kept_to_upgrade_from() -> None:
+    assert {path.stem for path in RELEASED.glob("*.sql")} == set(REVISIONS) - {SCHEMA_VERSION}
+
+
+@pytest.mark.parametrize("revision", sorted(set(REVISIONS) - {SCHEMA_VERSION}))
+def test_a_released_store_is_upgraded_and_keeps_everything(
+    tmp_path: Path, revision: str, make_call, make_trajectory
+) -> None:
+    """Each file is the dump of a store that the release wrote."""
+    old = sqlite3.connect(tmp_path / "old.db")
+    old.executescript((RELEASED / f"{revision}.sql").read_text())
+    old.close()
+    calls = make_call([1, 2], [3, 4]), make_call([1, 9], [5], event="compacted")
+    wanted = [
+        make_trajectory(id="a" * 32, created_at=1.5, split="train"),
+        make_trajectory(*calls, id="b" * 32, steps=(), created_at=2.5, parent_id="a" * 32, branch_step=1, reward=None),
+    ]
+    with Store.open(tmp_path / "old.db") as store:
+        assert current_revision(store.engine) == SCHEMA_VERSION
+        with store.engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        for one in wanted:
+            assert store.add(one) is False  # it is there, equal to the last bit
+        assert store.get_document("sha256:harness") == {"profile": {"name": "tiny"}}
+        assert [one.id for one in store.query(TrajectoryFilter(parent_id="a" * 32))] == ["b" * 32]
+        assert check_store(store).ok
+    registry = Registry(tmp_path / "old.db")
+    assert (registry.get("tutorial").status, registry.get("tutorial").manifest) == ("valid", {"a": 1})
+    registry.close()
+
+
+@pytest.mark.parametrize("revision", sorted(set(REVISIONS) - {SCHEMA_VERSION}))
+def test_both_databases_are_upgraded_from_every_revision_with_their_rows(
+    store_url: str, revision: str, make_trajectory
+) -> None:
+    engine = connect(sa.make_url(store_url))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    encoded = encode_trajectory(make_trajectory(id="kept"))
+    with writing(engine) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        for name, values in {"trajectory": encoded.row, "trajectory_body": encoded.body}.items():
+            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
+            connection.execute(table.insert(), {key: values[key] for key in values if key in table.c})
+    engine.dispose()
+    with Store.open(store_url) as store:
+        assert store.add(make_trajectory(id="kept", created_at=encoded.row["created_at"])) is False
+        assert current_revision(store.engine) == SCHEMA_VERSION
+        assert check_store(store).ok
 
 
 def test_a_newer_store_is_refused_and_left_alone(store, store_url, make_trajectory) -> None:
@@ -45,13 +108,31 @@ def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
         Store.open(text)
     assert text.read_text().startswith("not a database")
 
+
+@pytest.mark.parametrize("tables", [["cookies"], ["cookies", "alembic_version"], ["alembic_version"]])
+def test_a_foreign_database_is_refused_without_a_byte_of_it_being_changed(tmp_path: Path, tables: list[str]) -> None:
     foreign = tmp_path / "other.db"
-    engine = sa.create_engine(f"sqlite:///{foreign}")
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE cookies (name TEXT)")
+    with sqlite3.connect(foreign) as connection:
+        for name in tables:
+            connection.execute(f"CREATE TABLE {name} (version_num TEXT)")
+            connection.execute(f"INSERT INTO {name} VALUES ('5f2a')")
+    connection.close()
+    before = foreign.read_bytes()
     with pytest.raises(StoreError, match="something else, not a store"):
         Store.open(foreign)
-    assert sa.inspect(engine).get_table_names() == ["cookies"]
+    assert foreign.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [foreign]
+
+
+def test_a_foreign_database_whose_tables_are_still_in_its_log_is_refused(tmp_path: Path) -> None:
+    foreign = tmp_path / "other.db"
+    writer = sqlite3.connect(foreign)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE cookies (name TEXT)")
+    writer.commit()
+    with pytest.raises(StoreError, match="something else, not a store"):
+        Store.open(foreign)
+    assert [name for (name,) in writer.execute("SELECT name FROM sqlite_master")] == ["cookies"]
 
 
 def test_a_store_that_must_exist_and_does_not(tmp_path: Path) -> None:

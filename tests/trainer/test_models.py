@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from agentgym.models import ModelNotFound
 from trainer import models
 from trainer.batch import Batch
 from trainer.config import EvidenceRules
@@ -55,10 +56,10 @@ def test_chunks_and_recomputed_activations_change_no_gradient(policy, sample, mo
 
 
 def test_a_directory_without_a_model_is_named(tmp_path) -> None:
-    with pytest.raises(ModelError, match=r"no config\.json"):
+    with pytest.raises(ModelNotFound, match=r"no config\.json"):
         load_policy(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-thing"}))
-    with pytest.raises(ModelError, match="cannot be loaded"):
+    with pytest.raises(ModelNotFound, match="cannot be loaded"):
         load_policy(tmp_path)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,11 +28,7 @@ OURS = "agentgym"
 
 def to_atif(trajectory: Trajectory, transcript: Transcript) -> dict[str, Any]:
     """JSON-ready; write it with `json.dumps`."""
-    steps: list[dict[str, Any]] = [
-        {"source": source, "message": _text(message)}
-        for message in transcript.opening
-        if (source := _SOURCES.get(str(message["role"])))
-    ]
+    steps = _opening(transcript.opening)
     by_call = steps_by_call(trajectory)
     for index, call in enumerate(trajectory.calls):
         said = transcript.turns[index][0] if index < len(transcript.turns) and transcript.turns[index] else {}
@@ -64,6 +60,20 @@ def to_atif(trajectory: Trajectory, transcript: Transcript) -> dict[str, Any]:
             OURS: dumps(rest),
         },
     }
+
+
+def _opening(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Steps for what stands before the first call. What the agent said there was another trajectory's: copied context."""
+    steps: list[dict[str, Any]] = []
+    for message in messages:
+        if source := _SOURCES.get(str(message["role"])):
+            steps.append({"source": source, "message": _text(message)})
+        elif message["role"] == "assistant":
+            steps.append({"source": "agent", "message": _text(message), "is_copied_context": True})
+        elif steps and steps[-1]["source"] == "agent":
+            results = steps[-1].setdefault("observation", {"results": []})["results"]
+            results.append({"content": _text(message)})
+    return steps
 
 
 _SOURCES = {"system": "system", "developer": "system", "user": "user"}

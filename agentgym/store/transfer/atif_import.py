@@ -52,7 +52,7 @@ def _ours(document: Document, rest: dict[str, Any]) -> Trajectory:
     calls: list[ModelCall] = []
     steps: dict[int, Any] = {}
     for step in document["steps"]:
-        if step["source"] != "agent":
+        if step["source"] != "agent" or step.get("is_copied_context"):
             continue
         metrics, own = step["metrics"], json.loads(step["extra"][OURS])
         steps |= {one.pop("index"): one for one in own["steps"]}

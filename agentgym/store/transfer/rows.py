@@ -17,7 +17,7 @@ def sft_row(trajectory: Trajectory, transcribe: Transcribe) -> dict[str, Any]:
     """`messages` and `tools` of one conversation. Raises LeftOut for one that the policy never saw as a whole.
 
     A prompt that was compacted, cut or rewritten belongs to no single conversation: as one row it would teach answers to
-    prompts that did not ask for them.
+    prompts that did not ask for them. What a child of a prefix replay inherits has weight 0: its parent's row teaches it.
     """
     if not trajectory.calls:
         raise LeftOut("the policy was never asked")
@@ -26,8 +26,10 @@ def sft_row(trajectory: Trajectory, transcribe: Transcribe) -> dict[str, Any]:
     transcript = transcribe(trajectory)
     if not transcript.whole or not transcript.opening:
         raise LeftOut("its words are not known (name the tokenizer, and keep task and harness profile)")
+    inherited = [{**one, "weight": 0} if one["role"] == "assistant" else one for one in transcript.opening]
+    own = transcript.messages[len(inherited) :]
     return {
-        "messages": [clean(message) for message in transcript.messages],
+        "messages": [clean(message) for message in (*inherited, *own)],
         "tools": [clean(tool) for tool in transcript.tools],
         "trajectory_id": trajectory.id,
         "task_id": trajectory.task_id,

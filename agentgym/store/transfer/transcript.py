@@ -18,7 +18,8 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """opening: the messages before the first call. turns: per call, the assistant message and those that answered it.
+    """opening: the messages before the first call, for a child of a prefix replay those of its parent too. turns: per call,
+    the assistant message and those that answered it.
 
     Messages are in the chat format of the field: role, content, tool_calls (arguments as objects), tool_call_id.
     tools: schemas, as the policy saw them. whole: False where the assistant's own words are missing.

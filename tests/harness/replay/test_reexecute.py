@@ -10,41 +10,17 @@ import pytest
 
 from agentgym.errors import InputError
 from agentgym.models import pull
-from agentgym.sandbox.protocol import Image, SandboxBackend
-from agentgym.store import Trajectory
 from agentgym.store.records import Sampling
-from agentgym.tasks import Task
 from harness.episode import run_episode
-from harness.policies.scripted import EMPTY_SCRIPT, ScriptedPolicy, Turn, gold_script
+from harness.policies.scripted import EMPTY_SCRIPT, Turn, gold_script
 from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
-from harness.profile import Profile, load_profile
-from harness.render import GuardedRenderer
-from harness.replay import Rescorer, reexecute, rescore
+from harness.profile import Profile
+from harness.replay import Rescorer, reexecute, regrade, rescore
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("grade_each_patch_once")]
 
 
-@pytest.fixture(scope="session")
-def profile() -> Profile:
-    return load_profile("tiny")
-
-
-def bash(command: str) -> Turn:
-    return Turn(tool="bash", arguments={"command": command})
-
-
-@pytest.fixture
-def play(task: Task, image: Image, backend: SandboxBackend, renderer: GuardedRenderer, profile: Profile):
-    async def run(*turns: Turn) -> Trajectory:
-        policy = ScriptedPolicy(turns, renderer)
-        return await run_episode(
-            task, policy=policy, renderer=renderer, profile=profile, backend=backend, image=image, seed=1
-        )
-
-    return run
-
-
-async def test_a_solution_comes_back_the_same_with_the_same_reward(play, task, backend, profile) -> None:
+async def test_a_solution_comes_back_the_same_with_the_same_reward(play, bash, task, backend, profile) -> None:
     noisy = bash("date; echo took 0.$RANDOM s; echo 0x7f3a${RANDOM}b2; mktemp; cd /testbed && ls")
     recorded = await play(noisy, Turn("No call in this one."), *gold_script(task, profile))
     report = await reexecute(recorded, task, backend, profile=profile, regrade=True)
@@ -57,7 +33,7 @@ async def test_a_solution_comes_back_the_same_with_the_same_reward(play, task, b
     assert report.same_reward is True
 
 
-async def test_the_first_divergence_is_shown_as_a_diff(play, task, backend, profile) -> None:
+async def test_the_first_divergence_is_shown_as_a_diff(play, bash, task, backend, profile) -> None:
     recorded = await play(bash("echo same"), bash("echo then; false"), bash("echo after"), *EMPTY_SCRIPT)
     changed = replace(recorded.steps[1], observation="now\n[exit code 1]")
     altered = replace(recorded, steps=(recorded.steps[0], changed, *recorded.steps[2:]))
@@ -71,7 +47,7 @@ async def test_the_first_divergence_is_shown_as_a_diff(play, task, backend, prof
     assert report.same_reward is None
 
 
-async def test_another_exit_code_is_a_difference(play, task, backend, profile) -> None:
+async def test_another_exit_code_is_a_difference(play, bash, task, backend, profile) -> None:
     recorded = await play(bash("exit 0"), *EMPTY_SCRIPT)
     altered = replace(recorded, steps=(replace(recorded.steps[0], exit_code=3), *recorded.steps[1:]))
     report = await reexecute(altered, task, backend, profile=profile)
@@ -79,7 +55,7 @@ async def test_another_exit_code_is_a_difference(play, task, backend, profile) -
     assert "exit code: recorded 3, replayed 0" in report.first_divergence.diff
 
 
-async def test_another_version_of_the_task_is_refused(play, task, backend, profile) -> None:
+async def test_another_version_of_the_task_is_refused(play, bash, task, backend, profile) -> None:
     recorded = await play(*EMPTY_SCRIPT)
     with pytest.raises(InputError, match="is now sha256:0000"):
         await reexecute(recorded, replace(task, digest="sha256:" + "0" * 64), backend, profile=profile)
@@ -114,6 +90,12 @@ async def test_a_model_trajectory_is_rescored_to_what_was_recorded(
     )
     scorer = Rescorer(model_dir)
     assert scorer.score(hotter).max_gap > 0.01
+    [worst, *_] = report.table(3)
+    call = recorded.calls[worst.call_index]
+    assert call.generation_token_ids[worst.position] == worst.token_id
+    assert worst.gap == report.max_gap
+    assert [row.token_id for row in report.table(-1)] == report.token_ids.tolist()
+    assert report.quantile(1.0) == pytest.approx(report.max_gap)
     other = scorer.score(recorded, version=1)
     assert (len(other.recorded), other.skipped, other.max_gap) == (0, len(report.recorded), 0.0)
 
@@ -123,3 +105,10 @@ async def test_a_script_is_not_rescored(play, model_dir) -> None:
     assert np.all(recorded.calls[0].logprobs == 0)
     with pytest.raises(InputError, match="played from a script"):
         Rescorer(model_dir).score(recorded)
+
+
+async def test_the_recorded_patch_alone_gets_the_recorded_reward(play, task, backend, profile) -> None:
+    solved = await play(*gold_script(task, profile))
+    assert (await regrade(solved, task, backend)).reward == solved.reward == 1.0
+    broken = replace(solved, patch="")
+    assert (await regrade(broken, task, backend)).reward == 0.0
