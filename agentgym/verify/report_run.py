@@ -5,12 +5,14 @@ before the command starts. The command's own word is believed only as a whole:
 
 - no report, half a report or one that cannot be read: every expected test failed, whatever the exit code says;
 - exit code 0 although a test failed, or another one although none did: the two contradict each other, so neither counts;
-- a test that must fail (`canaries` of the manifest) did not: something has made the runner agree with everything;
+- a test that must fail (`canaries` of the manifest, the first and the last to run among them) did not: something has
+  made the runner agree with everything;
 - an expected test that the report does not have: missing, which is a failure. Ids compare exactly.
 
 The tested code shares a process with most runners, and can forge what that process writes. For pytest that is what our
 plugin is for (`pytest_run`), for Node see `node_run`. With any other runner it is what the canaries are for: a solution
-cannot tell them from the tests that it fails to pass.
+cannot tell them from the tests that it fails to pass. That is weaker: one that rewrites some results and guesses right
+which ones are canaries earns what it does not deserve. `Grade.judge` says what was believed.
 """
 
 from __future__ import annotations
@@ -96,6 +98,9 @@ def _contradiction(task: Task, ended: Ended, *, sealed: bool) -> str:
     for canary in task.canaries:
         if ended.report.verdicts.get(canary) != FAILED:
             return f"{canary!r} must fail, and is reported {ended.report.verdicts.get(canary, MISSING)}"
+    order = list(ended.report.verdicts)
+    if task.canaries and not {order[0], order[-1]} <= set(task.canaries):
+        return "the first and the last test must be canaries: what is between them could be rewritten unseen"
     if not sealed and ended.report.all_good != (ended.result.exit_code == 0):
         words = "no test failed" if ended.report.all_good else "tests failed"
         return f"{words}, and the exit code is {ended.result.exit_code}"

@@ -44,6 +44,9 @@ sys.exit(any(line.startswith("not") for line in lines))
 PLAIN_TESTS = """\
 from stopwatch.format import format_duration
 
+def test_zero():
+    assert format_duration(0) == "0:01"
+
 def test_minutes():
     assert format_duration(600) == "10:00"
 
@@ -53,7 +56,7 @@ def test_seconds():
 def test_rounding():
     assert format_duration(61) == "1:00"
 """
-"""The last of them must fail, whatever the solution is."""
+"""The first and the last of them must fail, whatever the solution is."""
 
 
 def other_runner(root: Path, judge: str) -> Task:
@@ -72,7 +75,7 @@ def other_runner(root: Path, judge: str) -> Task:
         "test_command": command,
         "fail_to_pass": [f"{prefix}test_minutes"],
         "pass_to_pass": [f"{prefix}test_seconds"],
-        "canaries": [f"{prefix}test_rounding"],
+        "canaries": [f"{prefix}test_zero", f"{prefix}test_rounding"],
     }
     tables = {**manifest, "agentgym": {k: v for k, v in ours.items() if not isinstance(v, dict)},
               **{f"agentgym.{k}": v for k, v in ours.items() if isinstance(v, dict)}}  # fmt: skip
