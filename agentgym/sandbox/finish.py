@@ -6,7 +6,8 @@ After it, and in both backends:
   history that could reveal the answer is gone because `.git` was made anew. Files the old repository tracked stay
   tracked, also ignored ones; the work tree is clean. An image without git stays as it is; the build log says so.
 - caches of pip, apt and /tmp are empty;
-- commands run as uid 1000 (`agent`), who owns the workdir and a home directory, and not as root.
+- commands run as uid 1000 (`agent`), who owns the workdir and a home directory, and not as root; unless the spec keeps the
+  image's own user (plain Harbor tasks expect theirs), whose files and home then stay as they are.
 
 The script is POSIX sh and deterministic: the same tree gives the same commit id.
 """
@@ -67,8 +68,17 @@ if [ "$owner" != none ]; then chown -R "$owner" /home/agent .git 2>/dev/null || 
 """
 
 
-def finish(spec: ImageSpec, *, chown: bool) -> list[Instruction]:
-    """The instructions to append. chown: give the workdir to `agent` (needless where all files have one owner)."""
+_APT_AS_ROOT = """mkdir -p /etc/apt/apt.conf.d && echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/99agentgym"""
+"""Without capabilities apt cannot become its own user."""
+
+
+def finish(spec: ImageSpec, *, chown: bool, image_user: str = "root") -> list[Instruction]:
+    """The instructions to append. chown: give the workdir to `agent` (needless where all files have one owner).
+
+    image_user: whom the image names, for a spec that keeps it.
+    """
+    if spec.user == "image":
+        return _finish_as_it_is(spec, image_user)
     owner = f"{AGENT_UID}:{AGENT_UID}" if chown else "none"
     run = json.dumps(["/bin/sh", "-c", _SCRIPT.strip() + "\n", "finish", spec.workdir, owner])
     environment = " ".join(f"{name}={json.dumps(value)}" for name, value in {"HOME": AGENT_HOME, **spec.env}.items())
@@ -78,6 +88,21 @@ def finish(spec: ImageSpec, *, chown: bool) -> list[Instruction]:
         Instruction("RUN", run, 0),
         Instruction("ENV", environment, 0),
         Instruction("USER", f"{AGENT_UID}:{AGENT_UID}", 0),
+        Instruction("ENTRYPOINT", "[]", 0),
+        Instruction("CMD", '["/bin/sh"]', 0),
+    ]
+
+
+def _finish_as_it_is(spec: ImageSpec, user: str) -> list[Instruction]:
+    run = json.dumps(["/bin/sh", "-c", _SCRIPT.strip() + "\n", "finish", spec.workdir, "none"])
+    environment = " ".join(f"{name}={json.dumps(value)}" for name, value in spec.env.items())
+    return [
+        Instruction("USER", "root", 0),
+        Instruction("WORKDIR", spec.workdir, 0),
+        Instruction("RUN", run, 0),
+        Instruction("RUN", _APT_AS_ROOT, 0),
+        *([Instruction("ENV", environment, 0)] if environment else []),
+        Instruction("USER", user, 0),
         Instruction("ENTRYPOINT", "[]", 0),
         Instruction("CMD", '["/bin/sh"]', 0),
     ]

@@ -155,13 +155,15 @@ async def build(client: docker.APIClient, spec: ImageSpec, *, log: Log = logger.
     for name in external_images(original):
         bases[name], identity = await ensure_base(client, name, log=log)
         identities.append(identity)
-    key = hashlib.sha256("\n".join([spec.digest, str(FINISH_VERSION), spec.workdir, *identities]).encode()).hexdigest()
+    facts = [spec.digest, str(FINISH_VERSION), spec.workdir, *identities, *(["as is"] if spec.user == "image" else [])]
+    key = hashlib.sha256("\n".join(facts).encode()).hexdigest()
     reference = f"agentgym/task:{key[:24]}"
     async with file_lock(cache_dir() / "locks" / f"image-{key[:24]}"):
         found = await in_thread(lambda: _image_id(client, reference))
         if not found:
             log(f"building the image of {spec.name}{_stand_ins(bases)}")
-            text = _render(spec, original, bases)
+            user = await in_thread(lambda: _image_user(client, original, bases))
+            text = _render(spec, original, bases, user)
             await in_thread(lambda: _run_build(client, spec, text, reference, log))
             found = _require(await in_thread(lambda: _image_id(client, reference)), reference)
     return Image(spec=spec, ref=reference, digest=found, backend="docker")
@@ -185,7 +187,18 @@ def read_dockerfile(spec: ImageSpec) -> list[Instruction]:
         raise ImageError(f"image {spec.name!r}: cannot read {path}: {error}") from error
 
 
-def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str]) -> str:
+def _image_user(client: docker.APIClient, original: list[Instruction], bases: dict[str, str]) -> str:
+    """Whom the image names: the last USER of its last stage, else its base's, else root."""
+    last = stages(original)[-1]
+    named = [item.value for item in original[last.index :] if item.name == "USER"]
+    if named:
+        return named[-1]
+    if last.image in bases:
+        return str(client.inspect_image(bases[last.image])["Config"].get("User") or "root")
+    return "root"
+
+
+def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str], user: str) -> str:
     """The text sent to the engine. Labels tell build containers from images, and what stood in for which FROM."""
     lines: list[str] = []
     froms = {stage.index for stage in stages(original)}
@@ -193,7 +206,7 @@ def _render(spec: ImageSpec, original: list[Instruction], bases: dict[str, str])
         lines.append(item.render())
         if index in froms:
             lines.append(f"LABEL {STAGE_LABEL}=building")
-    lines += [item.render() for item in finish(spec, chown=True)]
+    lines += [item.render() for item in finish(spec, chown=True, image_user=user)]
     replaced = {name: reference for name, reference in bases.items() if name != reference}
     labels = {SPEC_LABEL: spec.digest, NAME_LABEL: spec.name, STAGE_LABEL: "built"}
     labels |= {f"{BASE_LABEL}.{index}": f"{a} -> {b}" for index, (a, b) in enumerate(replaced.items())}

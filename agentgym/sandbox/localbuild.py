@@ -17,7 +17,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dockerfile_parse.util import WordSplitter, extract_key_values
@@ -86,7 +86,7 @@ async def _build(spec: ImageSpec, key: str, base_key: str, log: Log) -> LocalIma
     note = stand_in(found[0].image)
     log(note)
     state = _State(await _base_layers(base_key, log), base_key, hostbase.environment())
-    for item in [*original, *finish(spec, chown=False)]:
+    for item in [*original, *finish(replace(spec, user="agent"), chown=False)]:
         await _interpret(item, state, spec, log)
     notes = (note, *(f"ignored: {item}" for item in original if item.name == "USER"))
     layers = tuple(str(layer) for layer in state.layers)

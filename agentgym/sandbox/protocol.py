@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agentgym.errors import AgentGymError, MachineError
 
@@ -76,7 +76,8 @@ class ImageSpec:
     """What an image is built from: a directory with a Dockerfile, or a name to pull.
 
     context: build context, holds `Dockerfile`. digest: "sha256:..." of everything the build reads (the cache key).
-    workdir: where commands start.
+    workdir: where commands start. user: "agent", our unprivileged one who owns the workdir, or "image", whom the image
+    itself names (root where it names nobody): never with more capabilities than none. The local backend knows only the first.
     """
 
     name: str
@@ -85,6 +86,7 @@ class ImageSpec:
     docker_image: str | None = None
     workdir: str = "/testbed"
     env: Mapping[str, str] = field(default_factory=dict)
+    user: Literal["agent", "image"] = "agent"
 
 
 @dataclass(frozen=True, slots=True)

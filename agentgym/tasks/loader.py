@@ -158,6 +158,7 @@ def _task(
         docker_image=environment.docker_image,
         workdir=table.workdir,
         env=environment.env,
+        user="image" if isinstance(table.source, ScriptSource) else "agent",
     )
     limits = Limits(
         cpus=environment.cpus or defaults.cpus,

@@ -178,7 +178,7 @@ class AgentGymTable(BaseModel):
     )
     pass_to_pass: list[str] = Field(default_factory=list, description="Test ids that pass before and after")
     canaries: list[str] = Field(
-        default_factory=list, description="Tests that must fail, or nothing that the report says is believed (junit, tap)"
+        default_factory=list, description="Tests that must fail, or nothing in the report is believed; the first and the last to run (junit, tap)"
     )
     expected: str | None = Field(default=None, description="JSON file with both lists, relative to the task directory")
     test_command: list[str] = Field(
@@ -205,6 +205,11 @@ class AgentGymTable(BaseModel):
             raise ValueError('judge = "log" and source kind "benchmark" go together: no other task is judged by its output')
         if self.judge in ("junit", "tap") and not any("{report}" in word for word in self.test_command):
             raise ValueError(f'judge = "{self.judge}" needs {{report}} in test_command: the file the runner writes to')
+        if self.judge in ("junit", "tap") and not self.canaries and self.test_command[0].rpartition("/")[2] != "node":
+            raise ValueError(
+                f'judge = "{self.judge}" needs canaries: hidden tests that must fail, the first and the last to run, so that '
+                "a solution which makes the runner agree with everything gives itself away"
+            )
         if self.judge == "script" and (self.expected or self.fail_to_pass or self.pass_to_pass):
             raise ValueError('judge = "script" takes no test ids: tests/test.sh decides')
         return self

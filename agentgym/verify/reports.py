@@ -27,7 +27,7 @@ class UnreadableReport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """verdicts: by test id. complete: the runner came to its end (TAP: as many results as planned)."""
+    """verdicts: by test id, in the order of the report. complete: the runner came to its end (TAP: as many results as planned)."""
 
     verdicts: Mapping[str, str]
     complete: bool = True

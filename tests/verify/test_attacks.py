@@ -1,7 +1,8 @@
 """Given a policy that cheats instead of solving the task, when its work is graded, then it earns nothing.
 
-Each file of `attacks/` acts in a live sandbox of the tutorial task through `attack(sandbox)`. What it leaves is extracted and
-graded like any episode's work. `SLOW` marks those that run into per-test limits; they are graded with short ones.
+Each file of `attacks/` acts in a live sandbox of a task through `attack(sandbox)`: of the tutorial, or of the one it names in
+`TASK` ("node": Node's runner, "junit" and "tap": other runners, whose report is all there is). What it leaves is extracted
+and graded like any episode's work. `SLOW` marks those that run into per-test limits; they are graded with short ones.
 All are started together, a few at a time, since most of their time is spent waiting for sandboxes.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from types import ModuleType
 import pytest
 import pytest_asyncio
 
-from agentgym.sandbox.protocol import Image, SandboxBackend
+from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task
 from agentgym.verify import Grade, Patch, extract_patch, grade
 
@@ -44,17 +45,18 @@ class Outcome:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def outcomes(
-    request: pytest.FixtureRequest, tutorial: Task, backend: SandboxBackend, image: Image
-) -> Iterator[dict[str, asyncio.Task[Outcome]]]:
+    request: pytest.FixtureRequest, tasks: dict[str, Task], backend: SandboxBackend
+) -> AsyncIterator[dict[str, asyncio.Task[Outcome]]]:
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def run(path: Path) -> Outcome:
         module = load(path)
-        slow = getattr(module, "SLOW", False)
+        slow, chosen = getattr(module, "SLOW", False), tasks[getattr(module, "TASK", "tutorial")]
         task = replace(
-            tutorial, verifier_timeout_s=30.0 if slow else 90.0, limits=replace(tutorial.limits, memory_mb=400)
+            chosen, verifier_timeout_s=30.0 if slow else 90.0, limits=replace(chosen.limits, memory_mb=400)
         )
         async with gate:
+            image = await backend.ensure_image(task.image)
             sandbox = await backend.start(image, task.limits)
             try:
                 await module.attack(sandbox)

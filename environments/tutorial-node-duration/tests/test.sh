@@ -1,5 +1,5 @@
 #!/bin/bash
-# Judges by the exit status of Node's own test runner, under Harbor and under agentgym alike.
+# Harbor's verifier: the exit status of Node's own test runner. agentgym grades with the [agentgym] table of task.toml.
 set -uo pipefail
 mkdir -p /logs/verifier
 cd /testbed
