@@ -7,6 +7,7 @@ validate` is the gate before anybody is paid for solving them.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,7 @@ from agentgym.tasks.importers.terminal_bench import import_terminal_bench
 from agentgym.tasks.mutation import mutate
 from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
 from agentgym.tasks.mutation.family import FamilyReport
+from agentgym.tasks.mutation.sets import parse_counts
 from agentgym.tasks.registry import Registry
 from agentgym.tasks.survival import insert, survival_report
 
@@ -106,22 +108,47 @@ def import_file(
 def mutate_code(
     sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
     count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --n: how many tasks of each set, such as cold-start=320,train=400,instances=200,modules=200 "
+            '(that is "default"), each in a folder of its own. instances: held-out bugs of the modules of train; modules: bugs '
+            "of modules that no other set sees."
+        ),
+    ] = None,
+    show_code: Annotated[
+        bool, typer.Option("--show-code", help="Show the module in the instruction, for small policies.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Sources tried at once.")] = 2,
+    jobs: Annotated[int, typer.Option(min=1, help="Sandboxes that try bugs at once.")] = 2,
     out: OUT = DEFAULT_OUT,
     backend: BACKEND = "auto",
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
-    """Put new bugs into healthy code and keep those that its tests notice. No source module is in both splits."""
-    report = asyncio.run(_mutate(sources, count, seed, jobs, out, backend))
-    entries = _enter(open_registry(store), report.written)
-    dropped = ", ".join(f"{number} {why}" for why, number in report.dropped.most_common())
-    text = f"{len(report.written)} tasks in {out}" + (f"; dropped: {dropped}" if dropped else "")
-    emit({"tasks": entries, "dropped": dict(report.dropped)}, text, as_json=as_json)
+    """Put new bugs into healthy code and keep those that its tests notice. Without --sets no source module is in both splits."""
+    wanted = parse_counts(sets) if sets else count
+    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show_code=show_code))
+    if not report.directories:
+        raise InputError(f"no bug that the tests notice was found in {', '.join(sources)}")
+    entries = _enter(open_registry(store), report.directories)
+    facts = json.loads((out / "family.json").read_text(encoding="utf-8"))
+    emit({"tasks": entries, "family": facts, "dropped": facts["dropped"]}, _family_text(facts, out), as_json=as_json)
 
 
-async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Path, name: Any) -> FamilyReport:
+def _family_text(facts: dict[str, Any], out: Path) -> str:
+    sizes = [f"  {name}: {number} from {facts['modules'][name]} modules" for name, number in facts["tasks"].items()]
+    shown = {
+        "kinds of bugs": facts["operators"], "difficulty": facts["difficulties"], "tried and dropped": facts["dropped"],
+    }  # fmt: skip
+    lines = [
+        f"  {what}: " + ", ".join(f"{number} {name}" for name, number in counts.items())
+        for what, counts in shown.items()
+    ]
+    return "\n".join([f"{sum(facts['tasks'].values())} tasks in {out}, {facts['seconds']:.0f} s", *sizes, *lines])
+
+
+async def _mutate(sources: list[str], wanted: Any, out: Path, name: Any, **options: Any) -> FamilyReport:
     async with backend_for(name, owner="mutate") as opened:
         bases: list[Base] = []
         for source in sources:
@@ -133,12 +160,13 @@ async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Pat
             else:
                 bases.append(directory_base(Path(source)))
         with progress() as bars:
-            bar = bars.add_task("bugs that tests notice", total=count)
+            total = wanted if isinstance(wanted, int) else sum(wanted.values())
+            bar = bars.add_task("bugs that tests notice", total=total)
 
-            def show(report: FamilyReport) -> None:
-                bars.update(bar, completed=len(report.written))
+            def show(found: int) -> None:
+                bars.update(bar, completed=min(found, total))
 
-            return await mutate(bases, count, out, opened, seed=seed, workers=jobs, on_task=show)
+            return await mutate(bases, wanted, out, opened, on_found=show, **options)
 
 
 def export(

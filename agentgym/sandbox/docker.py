@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from docker import APIClient
 
-from agentgym.sandbox import archive, files, images, reaper, shell
+from agentgym.sandbox import archive, files, images, overlay, reaper, shell
 from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
@@ -127,7 +127,7 @@ class DockerSandbox:
             if error.status == 404:
                 raise SandboxGone(f"sandbox {self.id[:12]} is gone") from error
             raise
-        return replace(self.image, ref=committed["Id"], digest=committed["Id"])
+        return replace(overlay.laid(self.image), ref=committed["Id"], digest=committed["Id"])
 
     async def close(self) -> None:
         if self._removal is None:
@@ -188,7 +188,7 @@ class DockerBackend:
         return cls(engine, Owner.current(owner or ""))
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
-        return await images.build(await self._image_client(), spec)
+        return overlay.above(spec, await images.build(await self._image_client(), overlay.below(spec)))
 
     async def start(self, image: Image, limits: Limits = Limits()) -> DockerSandbox:
         try:
@@ -202,6 +202,7 @@ class DockerBackend:
         try:
             await self._engine.json("POST", f"/containers/{sandbox.id}/start")
             await sandbox.open()
+            await overlay.lay(sandbox)
         except BaseException as error:
             with contextlib.suppress(SandboxError):
                 await sandbox.close()

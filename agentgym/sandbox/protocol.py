@@ -63,11 +63,22 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """Files that the Dockerfile's last line copies to the workdir, so that an image without them serves many tasks.
+
+    folder: name in the build context. below: "sha256:..." of everything that line does not read (the key of that image).
+    """
+
+    folder: str
+    below: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImageSpec:
     """What an image is built from: a directory with a Dockerfile, or a name to pull.
 
     context: build context, holds `Dockerfile`. digest: "sha256:..." of everything the build reads (the cache key).
-    workdir: where commands start.
+    workdir: where commands start. overlay: for a backend that can use it; building the whole Dockerfile gives the same.
     """
 
     name: str
@@ -76,6 +87,7 @@ class ImageSpec:
     docker_image: str | None = None
     workdir: str = "/testbed"
     env: Mapping[str, str] = field(default_factory=dict)
+    overlay: Overlay | None = None
 
 
 @dataclass(frozen=True, slots=True)
