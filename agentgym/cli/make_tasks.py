@@ -1,4 +1,4 @@
-"""`agentgym tasks from-pypi|from-git|import|mutate|export|report`: where tasks come from, and how they leave.
+"""`agentgym tasks from-pypi|from-git|import|export|report`: where tasks come from, and how they leave.
 
 What is made is written as task directories below `--out` and entered in the registry at once, as `registered`: `agentgym tasks
 validate` is the gate before anybody is paid for solving them.
@@ -7,7 +7,6 @@ validate` is the gate before anybody is paid for solving them.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, progress, stderr
+from agentgym.cli.output import emit, stderr
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import InputError
 from agentgym.sandbox.protocol import SandboxBackend
@@ -27,10 +26,6 @@ from agentgym.tasks.from_git import from_git
 from agentgym.tasks.from_pypi import PairOptions, from_pypi
 from agentgym.tasks.importers import BENCHMARKS, import_rows
 from agentgym.tasks.importers.terminal_bench import import_terminal_bench
-from agentgym.tasks.mutation import mutate
-from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
-from agentgym.tasks.mutation.family import FamilyReport
-from agentgym.tasks.mutation.sets import parse_counts
 from agentgym.tasks.registry import Registry
 from agentgym.tasks.survival import insert, survival_report
 
@@ -47,7 +42,6 @@ def register(group: typer.Typer) -> None:
     group.command("from-pypi")(pypi)
     group.command("from-git")(git)
     group.command("import")(import_file)
-    group.command("mutate")(mutate_code)
     group.command("export")(export)
     group.command("report")(report_survival)
 
@@ -97,76 +91,12 @@ def import_file(
     else:
         report = import_rows(benchmark, source, out)
         written, refused = list(report.written), list(report.refused)
-    entries = _enter(open_registry(store), written)
+    entries = enter(open_registry(store), written)
     lines = [f"{len(written)} tasks, {len(refused)} rows refused", *(f"  {r.place}: {r.reason}" for r in refused)]
     rows = [{"place": r.place, "instance_id": r.instance_id, "reason": r.reason} for r in refused]
     emit({"tasks": entries, "refused": rows}, escape("\n".join(lines)), as_json=as_json)
     if not written:
         raise InputError(f"no row of {source} makes a task")
-
-
-def mutate_code(
-    sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
-    count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
-    sets: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of --n: how many tasks of each set, such as cold-start=320,train=400,instances=200,modules=200 "
-            '(that is "default"), each in a folder of its own. instances: held-out bugs of the modules of train; modules: bugs '
-            "of modules that no other set sees."
-        ),
-    ] = None,
-    show_code: Annotated[
-        bool, typer.Option("--show-code", help="Show the module in the instruction, for small policies.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Sandboxes that try bugs at once.")] = 2,
-    out: OUT = DEFAULT_OUT,
-    backend: BACKEND = "auto",
-    store: STORE = DEFAULT_STORE,
-    as_json: JSON = False,
-) -> None:
-    """Put new bugs into healthy code and keep those that its tests notice. Without --sets no source module is in both splits."""
-    wanted = parse_counts(sets) if sets else count
-    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show_code=show_code))
-    if not report.directories:
-        raise InputError(f"no bug that the tests notice was found in {', '.join(sources)}")
-    entries = _enter(open_registry(store), report.directories)
-    facts = json.loads((out / "family.json").read_text(encoding="utf-8"))
-    emit({"tasks": entries, "family": facts, "dropped": facts["dropped"]}, _family_text(facts, out), as_json=as_json)
-
-
-def _family_text(facts: dict[str, Any], out: Path) -> str:
-    sizes = [f"  {name}: {number} from {facts['modules'][name]} modules" for name, number in facts["tasks"].items()]
-    shown = {
-        "kinds of bugs": facts["operators"], "difficulty": facts["difficulties"], "tried and dropped": facts["dropped"],
-    }  # fmt: skip
-    lines = [
-        f"  {what}: " + ", ".join(f"{number} {name}" for name, number in counts.items())
-        for what, counts in shown.items()
-    ]
-    return "\n".join([f"{sum(facts['tasks'].values())} tasks in {out}, {facts['seconds']:.0f} s", *sizes, *lines])
-
-
-async def _mutate(sources: list[str], wanted: Any, out: Path, name: Any, **options: Any) -> FamilyReport:
-    async with backend_for(name, owner="mutate") as opened:
-        bases: list[Base] = []
-        for source in sources:
-            package, pinned, version = source.partition("==")
-            if source == "snippets":
-                bases += snippet_bases()
-            elif pinned:
-                bases.append(await release_base(package, version, opened))
-            else:
-                bases.append(directory_base(Path(source)))
-        with progress() as bars:
-            total = wanted if isinstance(wanted, int) else sum(wanted.values())
-            bar = bars.add_task("bugs that tests notice", total=total)
-
-            def show(found: int) -> None:
-                bars.update(bar, completed=min(found, total))
-
-            return await mutate(bases, wanted, out, opened, on_found=show, **options)
 
 
 def export(
@@ -227,10 +157,11 @@ def _make(
         f"left out: {len(found.broken)} that fail even when solved, {len(found.unstable)} that disagree with themselves\n"
         f"next: agentgym tasks validate {root.name}"
     )
-    emit({"task": _enter(open_registry(store), [root])[0], **counts}, escape(text), as_json=as_json)
+    emit({"task": enter(open_registry(store), [root])[0], **counts}, escape(text), as_json=as_json)
 
 
-def _enter(registry: Registry, directories: list[Path]) -> list[dict[str, str]]:
+def enter(registry: Registry, directories: list[Path]) -> list[dict[str, str]]:
+    """Register task directories, and say of each what it is now."""
     entries = [registry.register(load_task(directory)) for directory in directories]
     return [
         {"id": entry.id, "digest": entry.digest, "directory": str(entry.root), "status": entry.status}

@@ -26,6 +26,12 @@ def shipped_tasks() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/task.toml"))
 
 
+def task_directories(path: Path) -> list[Path]:
+    """The task directory `path` itself, or those directly below it, sorted by name."""
+    found = [] if (path / "task.toml").is_file() else sorted(file.parent for file in path.glob("*/task.toml"))
+    return found or [path]
+
+
 def load_task(path: Path) -> Task:
     """The task in directory `path`; raises TaskError that lists every fault with its key."""
     root = Path(path).resolve()
