@@ -13,11 +13,10 @@ from itertools import pairwise
 
 from packaging.version import InvalidVersion, Version
 
-from agentgym.tasks import fetch_sdist
 from agentgym.tasks.diff import tree_diff
-from agentgym.tasks.from_pypi import PairOptions, changed_lines, draft_of, pin_pair
+from agentgym.tasks.from_pypi import Files, PairOptions, changed_lines, draft_of, pin_pair
 from agentgym.tasks.model import TaskError
-from agentgym.tasks.pypi import PypiMaterial, SourceUnavailable, split_files
+from agentgym.tasks.pypi import PypiMaterial, SourceUnavailable, index_files, split_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,11 @@ class Candidate:
     reason: str = ""
 
 
-def releases(package: str) -> list[str]:
-    """Final versions that the index offers as source distributions, oldest first; raises SourceUnavailable."""
+def releases(package: str, offered: Files) -> list[str]:
+    """Final versions among the source distributions that are offered, oldest first."""
     name = r"[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", package))
     pattern = re.compile(rf"{name}-([^-]+)\.tar\.(?:gz|bz2|xz)", re.IGNORECASE)
-    try:
-        names = [file for file, _, digest in fetch_sdist.list_files(package) if digest]
-    except fetch_sdist.FetchError as error:
-        raise SourceUnavailable(str(error)) from error
+    names = [file for file, digest in offered if digest]
     found: dict[Version, str] = {}
     for text in (match.group(1) for match in map(pattern.fullmatch, names) if match):
         try:
@@ -55,14 +51,15 @@ def releases(package: str) -> list[str]:
 
 
 def candidates(package: str, *, last: int = 8) -> Iterator[Candidate]:
-    """The newest `last` pairs of neighbouring releases, oldest first."""
-    for old, new in [*pairwise(releases(package))][-last:]:
-        yield _candidate(package, old, new)
+    """The newest `last` pairs of neighbouring releases, oldest first; raises SourceUnavailable."""
+    offered = index_files(package)
+    for old, new in [*pairwise(releases(package, offered))][-last:]:
+        yield _candidate(package, old, new, offered)
 
 
-def _candidate(package: str, old: str, new: str) -> Candidate:
+def _candidate(package: str, old: str, new: str, offered: Files) -> Candidate:
     try:
-        source = pin_pair(package, old, new)
+        source = pin_pair(package, old, new, offered)
         draft = draft_of(source, PairOptions())
     except (TaskError, SourceUnavailable) as error:
         return Candidate(package, old, new, reason=str(error).removeprefix(f"{package}-{old}: "))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from agentgym.tasks.candidates import candidates, releases
-from agentgym.tasks.pypi import SourceUnavailable
+from agentgym.tasks.pypi import SourceUnavailable, index_files
 
 
 def test_final_releases_are_listed_in_the_order_of_versions(index):
     for version in ("1.10", "1.2", "2.0rc1", "not-a-version"):
         index.publish(version, index.new_files)
 
-    assert releases("Evenly") == ["1.0", "1.1", "1.2", "1.10"]
+    assert releases("Evenly", index_files("Evenly")) == ["1.0", "1.1", "1.2", "1.10"]
 
 
 def test_a_pair_that_mends_source_and_tests_is_a_candidate(index):
@@ -35,4 +35,4 @@ def test_why_a_pair_is_none_is_said(index):
 
 def test_an_unknown_package_is_named(index):
     with pytest.raises(SourceUnavailable, match="no configured package index offers nothing-like-it"):
-        releases("nothing-like-it")
+        list(candidates("nothing-like-it"))
