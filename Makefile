@@ -3,10 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+SWEBENCH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/swebench-venv
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help quickstart test check format serve clean
+.PHONY: help quickstart test swebench check format serve clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -19,8 +20,11 @@ quickstart: $(VENV)/.runtime ## Set everything up and run the whole loop on real
 test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite
 	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
 	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory swebench || echo "no swebench here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
 	@$(BIN)/python -m pytest
+
+swebench: $(SWEBENCH)/.ready ## Set up the packages that rows of SWE-bench and SWE-smith are graded with
 
 check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
 	$(BIN)/ruff check .
@@ -55,6 +59,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) -e '.[dev]'
 	@$(PIP) --no-deps verl==0.9.1
 	@touch $@ $(VENV)/.runtime
+
+# swebench 4 has the specifications and log parsers (5 has not); it brings much along, so it is kept apart from ours.
+$(SWEBENCH)/.ready:
+	@echo "installing swebench and swesmith (a minute or two the first time)…"
+	@$(PYTHON) -m venv $(SWEBENCH)
+	@$(SWEBENCH)/bin/python -m pip install --quiet --disable-pip-version-check swebench==4.1.0 swesmith==0.0.9
+	@touch $@
 
 # vLLM pins another torch than ours, so it lives in an environment of its own, shared by all checkouts.
 $(VLLM)/.ready:

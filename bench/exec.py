@@ -1,7 +1,9 @@
-"""One bash call in a live Docker sandbox, p50: ours against mini-swe-agent's Docker environment.
+"""One bash call in a live Docker sandbox, p50: ours against mini-swe-agent's Docker environment and SWE-ReX's.
 
-Both run `true` in a container of the same image, each through its public call and with its defaults, in alternating
-blocks of one run, so that what else the machine does falls on both. `ratio` is theirs over ours: how many times faster.
+All run `true` in a container of one image, each through its public call and with its defaults, in alternating blocks of
+one run, so that what else the machine does falls on all. mini-swe-agent starts `docker exec` for each call; SWE-ReX speaks HTTP
+to a server that it starts inside the container (so it has to be in the image) and types the command into a bash it keeps.
+`ratio` is mini-swe-agent's time over ours, `ratio_swerex` SWE-ReX's: how many times faster.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from anchors import Anchor, environment
@@ -26,6 +29,7 @@ BLOCKS = 10
 OURS_PER_BLOCK = 50
 ANCHOR_PER_BLOCK = 5
 COMMAND = "true"
+SWEREX = "swe-rex==1.4.0"
 
 MINI_SWE_AGENT = """
 os.environ["MSWEA_SILENT_STARTUP"] = "1"
@@ -45,6 +49,33 @@ os.system(f"docker rm -f {environment.container_id} >/dev/null")
 environment.container_id = None
 """
 
+SWE_REX = """
+import asyncio
+from swerex.deployment.docker import DockerDeployment
+from swerex.runtime.abstract import BashAction, CreateBashSessionRequest
+
+async def main():
+    deployment = DockerDeployment(image=sys.argv[1], pull="never")
+    await deployment.start()
+    try:
+        await deployment.runtime.create_session(CreateBashSessionRequest())
+        answer("ready")
+        for request in requests():
+            times = []
+            for _ in range(request["calls"]):
+                began = time.perf_counter()
+                result = await deployment.runtime.run_in_session(BashAction(command=request["command"]))
+                times.append(time.perf_counter() - began)
+                assert result.exit_code == 0, result
+            answer(times)
+    finally:
+        await deployment.stop()
+
+asyncio.run(main())
+"""
+
+DOCKERFILE = f"FROM debian:bookworm\nRUN pip install --no-cache-dir {SWEREX}\nWORKDIR /testbed\n"
+
 
 async def ours(sandbox: Sandbox, calls: int) -> list[float]:
     times: list[float] = []
@@ -56,57 +87,69 @@ async def ours(sandbox: Sandbox, calls: int) -> list[float]:
     return times
 
 
-async def measure() -> tuple[list[float], list[float]]:
+async def measure() -> dict[str, list[float]]:
     backend = await open_backend("docker", owner="bench-exec")
     try:
         with tempfile.TemporaryDirectory() as context:
-            (Path(context) / "Dockerfile").write_text("FROM debian:bookworm\nWORKDIR /testbed\n")
-            spec = ImageSpec(name="bench-exec", digest="sha256:bench-exec-1", context=Path(context))
+            (Path(context) / "Dockerfile").write_text(DOCKERFILE)
+            spec = ImageSpec(name="bench-exec", digest="sha256:bench-exec-2", context=Path(context))
             image = await backend.ensure_image(spec)
-        python = environment(
+        mini = environment(
             "mini-swe-agent",
             ["pydantic>=2", "python-dotenv", "platformdirs", "rich"],
             without_dependencies=["mini-swe-agent>=2.4,<3"],
         )
+        rex = environment("swe-rex", [SWEREX], without_dependencies=[])
         sandbox = await backend.start(image)
-        mine: list[float] = []
-        theirs: list[float] = []
-        with Anchor(python, MINI_SWE_AGENT, image.ref, spec.workdir, str(python.parent)) as anchor:
-            await ours(sandbox, 10)  # both warm
-            anchor.ask({"command": COMMAND, "calls": 2})
+        times: dict[str, list[float]] = {"agentgym": []}
+        with ExitStack() as stack:
+            anchors = {
+                "mini-swe-agent DockerEnvironment": Anchor(
+                    mini, MINI_SWE_AGENT, image.ref, spec.workdir, str(mini.parent)
+                ),
+                "SWE-ReX DockerDeployment": Anchor(rex, SWE_REX, image.ref),
+            }
+            await ours(sandbox, 10)  # all warm
+            for name, anchor in anchors.items():
+                stack.enter_context(anchor)
+                anchor.ask({"command": COMMAND, "calls": 2})
+                times[name] = []
             for _ in range(BLOCKS):
-                mine += await ours(sandbox, OURS_PER_BLOCK)
-                theirs += anchor.ask({"command": COMMAND, "calls": ANCHOR_PER_BLOCK})
-        return mine, theirs
+                times["agentgym"] += await ours(sandbox, OURS_PER_BLOCK)
+                for name, anchor in anchors.items():
+                    times[name] += anchor.ask({"command": COMMAND, "calls": ANCHOR_PER_BLOCK})
+        return times
     finally:
         await backend.close()
 
 
 def main() -> int:
     try:
-        mine, theirs = asyncio.run(measure())
+        times = asyncio.run(measure())
     except AgentGymError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     table = Table(title=f"one `{COMMAND}` in a live Docker sandbox, milliseconds")
     for column in ("", "calls", "p50", "p90", "max"):
         table.add_column(column, justify="right" if column else "left")
-    for name, times in (("agentgym", mine), ("mini-swe-agent DockerEnvironment", theirs)):
-        deciles = statistics.quantiles(times, n=10)
+    for name, values in times.items():
+        deciles = statistics.quantiles(values, n=10)
         table.add_row(
-            name, str(len(times)), *(f"{1e3 * t:.2f}" for t in (statistics.median(times), deciles[8], max(times)))
+            name, str(len(values)), *(f"{1e3 * t:.2f}" for t in (statistics.median(values), deciles[8], max(values)))
         )
     Console(stderr=True).print(table)
-    p50, anchor = 1e3 * statistics.median(mine), 1e3 * statistics.median(theirs)
+    p50, mini, rex = (1e3 * statistics.median(values) for values in times.values())
     report = {
         "bench": "exec",
         "ours": round(p50, 3),
-        "anchor": round(anchor, 3),
+        "anchor": round(mini, 3),
         "anchor_name": "mini-swe-agent DockerEnvironment",
+        "anchor_swerex": round(rex, 3),
         "unit": "ms",
-        "ratio": round(anchor / p50, 2),
-        "calls": len(mine),
-        "anchor_calls": len(theirs),
+        "ratio": round(mini / p50, 2),
+        "ratio_swerex": round(rex / p50, 2),
+        "calls": len(times["agentgym"]),
+        "anchor_calls": BLOCKS * ANCHOR_PER_BLOCK,
     }
     print(json.dumps(report))
     return 0

@@ -73,6 +73,10 @@ class Context:
         self._ids = self._render(self._first)
         self.event = ContextEvent.APPEND
 
+    def resume(self, prompt: Int32Array) -> None:
+        """Go on from a prompt that was really seen, whatever the same messages are rendered to today."""
+        self._ids = prompt.tolist()
+
     def parse(self, generation: Int32Array) -> ParsedResponse:
         return self.renderer.parse_response(generation.tolist(), tools=self._specs, prompt_ids=self._ids)
 

@@ -32,7 +32,7 @@ from harness.budget import Budget
 from harness.context import Context
 from harness.policies.protocol import Generation, Policy, PolicyError
 from harness.profile import Profile
-from harness.recorder import Recorder, Setting
+from harness.recorder import Prefix, Recorder, Setting
 from harness.render import GuardedRenderer
 from harness.stopping import Watch
 from harness.tools import Call, MalformedCall, ToolContext, read_call
@@ -52,16 +52,18 @@ async def run_episode(
     seed: int | None = None,
     run_id: str = "",
     group_id: str = "",
+    prefix: Prefix | None = None,
     on_phase: Callable[[str], None] | None = None,
     on_cancel: Callable[[Trajectory], None] | None = None,
 ) -> Trajectory:
     """Run one episode of `policy` on `task`.
 
-    seed: makes a greedy or scripted episode reproducible; each call samples with a seed derived from it. on_phase: told
+    seed: makes a greedy or scripted episode reproducible; each call samples with a seed derived from it. prefix: what has
+    happened before, in another trajectory, whose child this one becomes. on_phase: told
     "start", "inference", "tool" or "grade" as each begins. on_cancel: gets the partial trajectory if the task running this is
     cancelled; CancelledError then propagates. Raises RenderError where the renderer cannot render the task at all.
     """
-    setting = Setting(task, policy, renderer, profile, backend, image, seed, run_id, group_id)
+    setting = Setting(task, policy, renderer, profile, backend, image, seed, run_id, group_id, prefix)
     episode = _Episode(setting, Recorder(setting, on_phase))
     try:
         return await episode.run()
@@ -107,6 +109,8 @@ class _Episode:
         budget = Budget(profile.limits, context_length, profile.limits.wall_time_s or task.agent_timeout_s)
         tools = self._tool_context(budget.deadline)
         watch = Watch(profile.stop)
+        if self.setting.prefix is not None:
+            await self.setting.prefix.restore(context, budget, watch, tools)
         while (ended := budget.exhausted(len(context))) is None:
             generation = await self._generate(context, budget)
             if generation is None:
@@ -125,7 +129,7 @@ class _Episode:
                 return Termination.TESTS_PASSED
             if verdict := watch.see(step):
                 return verdict
-            context.extend(generation.token_ids, [_message(call, step.observation)])
+            context.extend(generation.token_ids, [answer_message(call, step.observation)])
         return ended
 
     async def _generate(self, context: Context, budget: Budget) -> Generation | None:
@@ -159,7 +163,7 @@ class _Episode:
             try:
                 seen = await call.tool.run(tools, call.arguments)
             except SandboxError as error:
-                if self.record.steps or not error.retry_safe:
+                if self.record.steps or self.setting.prefix or not error.retry_safe:
                     raise
                 # Nothing has been shown yet, so a fresh sandbox continues the same episode.
                 await self._close()
@@ -238,7 +242,7 @@ class _Episode:
         return self.sandbox
 
 
-def _message(call: Call | MalformedCall, observation: str) -> dict[str, str]:
+def answer_message(call: Call | MalformedCall, observation: str) -> dict[str, str]:
     """A tool message where the policy called something, else a user message: templates pair calls and results."""
     if isinstance(call, MalformedCall) and not call.attempted:
         return {"role": "user", "content": observation}

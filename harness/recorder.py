@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,11 +19,29 @@ from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.store.records import ContextEvent, Int32Array, ModelCall, Sampling, Step, Termination, Trajectory
 from agentgym.tasks.model import Task
 from agentgym.verify.grade import Grade, Patch
+from harness.budget import Budget
+from harness.context import Context
 from harness.policies.protocol import Generation, Policy, PolicyError
 from harness.profile import Profile
 from harness.render import GuardedRenderer
+from harness.stopping import Watch
+from harness.tools import ToolContext
 
 _LOG_CHARS = 4000
+
+
+class Prefix(Protocol):
+    """What happened before an episode's own first call, in a trajectory whose child it becomes."""
+
+    @property
+    def parent_id(self) -> str: ...
+
+    @property
+    def branch_step(self) -> int: ...
+
+    async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
+        """Bring a fresh episode there: the sandbox, the prompt, what is spent, and what has been seen."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,7 @@ class Setting:
     seed: int | None = None
     run_id: str = ""
     group_id: str = ""
+    prefix: Prefix | None = None
 
 
 @dataclass(slots=True)
@@ -118,12 +137,16 @@ class Recorder:
             seed=setting.seed,
             metadata=self._metadata(verdict),
             created_at=self.started_at,
+            parent_id=setting.prefix.parent_id if setting.prefix else None,
+            branch_step=setting.prefix.branch_step if setting.prefix else None,
             id=self.id,
         )
 
     def _metadata(self, verdict: Grade | None) -> dict[str, Any]:
         """What people want to read beside the record: names behind digests, and what the verifier had to say."""
         metadata: dict[str, Any] = {"renderer": self.setting.renderer.name, "profile": self.setting.profile.name}
+        if verdict and verdict.judge:
+            metadata["grade_judge"] = verdict.judge
         if verdict and verdict.notes:
             metadata["grade_notes"] = list(verdict.notes)
         if verdict and verdict.log:

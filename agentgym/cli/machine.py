@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from agentgym.sandbox.capacity import VARIABLE, Capacity
+from agentgym.sandbox.protocol import Limits
+
 APT = "apt-get install -y --no-install-recommends"
 DOCKERD_LOG = Path("/var/log/agentgym-dockerd.log")
 
@@ -69,6 +72,19 @@ def resources() -> Check:
     )
 
 
+def sandboxes() -> Check:
+    """The numbers that admission goes by, and what they mean for `--concurrency`."""
+    capacity = Capacity.of_this_machine()
+    fit = capacity.holds(Limits())
+    # One part in eight is kept for gradings that start while their episode lives (see agentgym.sandbox.admission).
+    concurrency = max(1, fit * 7 // 8)
+    detail = (
+        f"{fit} of default size at once, so --concurrency {concurrency}; live={capacity.live}, "
+        f"memory_mb={capacity.memory_mb}, cpus={capacity.cpus:g}, starting={capacity.starting} ({VARIABLE} changes them)"
+    )
+    return Check("sandboxes", True, detail)
+
+
 def docker() -> Check:
     code, text = _run("docker", "version", "--format", "{{.Server.Version}}")
     if code == 0:
@@ -102,7 +118,16 @@ def postgresql() -> Check:
     return Check("postgresql", bool(found), detail, f"{APT} postgresql", ("tests",))
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (python, git, resources, docker, bubblewrap, debootstrap, postgresql)
+CHECKS: tuple[Callable[[], Check], ...] = (
+    python,
+    git,
+    resources,
+    sandboxes,
+    docker,
+    bubblewrap,
+    debootstrap,
+    postgresql,
+)
 
 
 def examine() -> list[Check]:

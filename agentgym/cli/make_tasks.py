@@ -7,7 +7,8 @@ validate` is the gate before anybody is paid for solving them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from agentgym.tasks.discovery import Discovery
 from agentgym.tasks.export import export_harbor, export_swe_bench
 from agentgym.tasks.from_git import from_git
 from agentgym.tasks.from_pypi import PairOptions, from_pypi
-from agentgym.tasks.importers import BENCHMARKS, import_rows
+from agentgym.tasks.importers import BENCHMARKS, ImportReport, Refusal, import_rows
 from agentgym.tasks.importers.terminal_bench import import_terminal_bench
 from agentgym.tasks.registry import Registry
 from agentgym.tasks.survival import insert, survival_report
@@ -81,22 +82,42 @@ def git(
 def import_file(
     benchmark: Annotated[str, typer.Argument(help=f"{', '.join(sorted(BENCHMARKS))}, or terminal-bench.")],
     source: Annotated[str, typer.Argument(help="JSON, JSON lines, YAML or Parquet file, data set name, or directory.")],
+    sources: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of clones (owner/name or owner__name): build environments from them, not from published images."
+        ),
+    ] = None,
     out: OUT = DEFAULT_OUT,
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
-    """Import a benchmark: every row becomes a task or is listed with the reason why not. Exit code 2 where none does."""
+    """Import a benchmark: every row becomes a task or is listed with the reason why not. Exit code 2 where none does.
+
+    Rows of the SWE-bench family are graded with the `swebench` package's specifications and log parsers (`make swebench`).
+    """
     if benchmark == "terminal-bench":
-        written, refused = [import_terminal_bench(Path(source), out)], []
+        report = ImportReport((import_terminal_bench(Path(source), out),), ())
     else:
-        report = import_rows(benchmark, source, out)
-        written, refused = list(report.written), list(report.refused)
-    entries = enter(open_registry(store), written)
-    lines = [f"{len(written)} tasks, {len(refused)} rows refused", *(f"  {r.place}: {r.reason}" for r in refused)]
-    rows = [{"place": r.place, "instance_id": r.instance_id, "reason": r.reason} for r in refused]
-    emit({"tasks": entries, "refused": rows}, escape("\n".join(lines)), as_json=as_json)
-    if not written:
+        report = import_rows(benchmark, source, out, sources=sources)
+    entries = enter(open_registry(store), list(report.written))
+    lines = [f"{len(report.written)} tasks, {len(report.refused)} rows refused", *_reasons(report.refused)]
+    if report.ungraded:
+        lines += [f"{len(report.ungraded)} tasks cannot be graded", *_reasons(report.ungraded)]
+    if report.published:
+        lines += [f"{len(report.published)} tasks need their published image", *_reasons(report.published)]
+    lists = {"refused": report.refused, "ungraded": report.ungraded, "published": report.published}
+    emit(
+        {"tasks": entries} | {name: [asdict(entry) for entry in found] for name, found in lists.items()},
+        escape("\n".join(lines)),
+        as_json=as_json,
+    )
+    if not report.written:
         raise InputError(f"no row of {source} makes a task")
+
+
+def _reasons(entries: Sequence[Refusal]) -> list[str]:
+    return [f"  {entry.place} {entry.instance_id}: {entry.reason}" for entry in entries]
 
 
 def export(

@@ -33,6 +33,13 @@ def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -
         stdout.print(human, soft_wrap=isinstance(human, str))
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 fault", "2 faults", "3 trajectories"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{count} {noun}s"
+
+
 def emitted() -> bool:
     """Whether the command has given its JSON document."""
     return bool(_documents)

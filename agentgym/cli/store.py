@@ -1,8 +1,8 @@
-"""`agentgym store`: list, show and check what was recorded."""
+"""`agentgym store`: list, show and check what was recorded; `store_files` and `store_rm` move and remove it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
@@ -10,16 +10,15 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from agentgym.cli import store_files, store_rm
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, progress
+from agentgym.cli.output import counted, emit, progress
+from agentgym.cli.selection import selecting
 from agentgym.cli.shared import DEFAULT_STORE, STORE
-from agentgym.config import nearest
-from agentgym.errors import AgentGymError, InputError
+from agentgym.errors import AgentGymError
 from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummary
 from agentgym.store.check import CheckReport, check_store
-from agentgym.store.records import ModelCall, Step, Termination
-
-RUN_ID = Annotated[str | None, typer.Option("--run-id", help="Only this run.")]
+from agentgym.store.records import ModelCall, Step
 
 
 def register(app: typer.Typer) -> None:
@@ -27,29 +26,21 @@ def register(app: typer.Typer) -> None:
     group.command("ls")(ls)
     group.command("show")(show)
     group.command("check")(check)
+    store_files.register(group)
+    store_rm.register(group)
     app.add_typer(group, name="store")
 
 
+@selecting
 def ls(
-    run_id: RUN_ID = None,
-    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
-    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
-    termination: Annotated[str | None, typer.Option(help="Only episodes that ended so.")] = None,
-    reward_min: Annotated[float | None, typer.Option(help="Only rewards of at least this.")] = None,
+    *,
+    where: TrajectoryFilter,
     limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
     """List trajectories, newest first."""
-    where = TrajectoryFilter(
-        run_id=run_id,
-        task_id=task,
-        policy=policy,
-        terminations=(_termination(termination),) if termination else (),
-        reward_min=reward_min,
-        limit=limit,
-        newest_first=True,
-    )
+    where = replace(where, limit=limit, newest_first=True)
     with Store.open(store, create=False) as opened:
         found = list(opened.query(where))
         total = opened.count(where)
@@ -79,16 +70,15 @@ def show(
     emit(document, _page(record), as_json=as_json)
 
 
-def check(
-    run_id: RUN_ID = None,
-    store: STORE = DEFAULT_STORE,
-    as_json: JSON = False,
-) -> None:
+@selecting
+def check(*, where: TrajectoryFilter, store: STORE = DEFAULT_STORE, as_json: JSON = False) -> None:
     """Prove the token invariants on every trajectory; exit code 1 where one does not hold."""
-    report = checked(store, TrajectoryFilter(run_id=run_id))
+    report = checked(store, where)
     emit(asdict(report) | {"ok": report.ok}, verdict(report), as_json=as_json)
     if not report.ok:
-        raise AgentGymError(f"{len(report.faults)} faults in {store}", hint="trajectories named above are not evidence")
+        raise AgentGymError(
+            f"{counted(len(report.faults), 'fault')} in {store}", hint="trajectories named above are not evidence"
+        )
 
 
 def checked(url: str, where: TrajectoryFilter) -> CheckReport:
@@ -102,21 +92,17 @@ def verdict(report: CheckReport) -> str:
     """The report in a few lines."""
     lines = [f"{escape(fault.trajectory_id or 'database')}: {escape(fault.message)}" for fault in report.faults]
     lines.append(
-        f"{report.trajectories} trajectories, {report.sequences} sequences, {report.tokens} tokens "
+        f"{counted(report.trajectories, 'trajectory')}, {counted(report.sequences, 'sequence')}, "
+        f"{counted(report.tokens, 'token')} "
         f"({report.action_tokens} sampled): {'all invariants hold' if report.ok else 'NOT evidence'}"
     )
     return "\n".join(lines)
 
 
-def _termination(name: str) -> Termination:
-    try:
-        return Termination(name)
-    except ValueError:
-        raise InputError(f"termination {name!r} is not known{nearest(name, list(Termination))}") from None
-
-
 def _listing(found: list[TrajectorySummary], total: int) -> Table:
-    table = Table(title=f"{len(found)} of {total} trajectories", title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=f"{len(found)} of {counted(total, 'trajectory')}", title_justify="left", box=None, pad_edge=False
+    )
     for heading in ("id", "run", "task", "policy", "ended", "reward", "calls", "steps", "tokens"):
         table.add_column(heading, justify="right" if heading in ("reward", "calls", "steps", "tokens") else "left")
     for one in found:

@@ -4,6 +4,8 @@ backend = await open_backend("auto")
 sandbox = await backend.start(await backend.ensure_image(spec))
 result = await sandbox.exec("pytest -q", timeout=120)
 await backend.close()
+
+What `open_backend` gives is an engine behind admission and warm pool (`managed.py`); nobody talks to an engine directly.
 """
 
 from __future__ import annotations
@@ -11,17 +13,22 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from agentgym.errors import InputError
-from agentgym.sandbox.protocol import BackendUnavailable, SandboxBackend
+from agentgym.sandbox.capacity import Capacity
+from agentgym.sandbox.managed import ManagedBackend
+from agentgym.sandbox.protocol import BackendUnavailable
 
 BackendName = Literal["auto", "docker", "local"]
 
-__all__ = ["BackendName", "open_backend"]
+__all__ = ["BackendName", "Capacity", "ManagedBackend", "open_backend"]
 
 
-async def open_backend(name: BackendName | str, *, owner: str | None = None) -> SandboxBackend:
+async def open_backend(
+    name: BackendName | str, *, owner: str | None = None, capacity: Capacity | None = None
+) -> ManagedBackend:
     """The backend of that name; "auto": docker if an engine answers, else local.
 
-    owner: a name for people, kept in the labels of all that is made (the owning process is recorded anyway).
+    owner: a name for people, kept in the labels of all that is made (the owning process is recorded anyway). capacity: how much
+    it may hold at once, by default what suits the engine's machine.
     Raises InputError for any other name and BackendUnavailable, with what to do, where this machine has no such engine.
     """
     if name not in get_args(BackendName):
@@ -31,10 +38,11 @@ async def open_backend(name: BackendName | str, *, owner: str | None = None) -> 
         from agentgym.sandbox.docker import DockerBackend
 
         try:
-            return await DockerBackend.open(owner)
+            docker = await DockerBackend.open(owner)
+            return ManagedBackend(docker, capacity or docker.capacity)
         except BackendUnavailable:
             if name == "docker":
                 raise
     from agentgym.sandbox.local import LocalBackend
 
-    return await LocalBackend.open(owner)
+    return ManagedBackend(await LocalBackend.open(owner), capacity or Capacity.of_this_machine())

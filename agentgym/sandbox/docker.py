@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import posixpath
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from uuid import uuid4
 
 from docker import APIClient
 
-from agentgym.sandbox import archive, files, images, overlay, reaper, shell
+from agentgym.sandbox import archive, files, images, reaper, shell
+from agentgym.sandbox.capacity import Capacity
 from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
@@ -60,12 +61,21 @@ class DockerSandbox:
 
     backend = "docker"
 
-    def __init__(self, engine: Engine, container: str, image: Image, limits: Limits, owner: Owner) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        container: str,
+        image: Image,
+        limits: Limits,
+        owner: Owner,
+        on_close: Callable[[str], object],
+    ) -> None:
         self.id = container
         self.image = image
         self._engine = engine
         self._limits = limits
         self._owner = owner
+        self._on_close = on_close
         self._channel = Channel(self._open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._removal: asyncio.Future[None] | None = None
 
@@ -127,11 +137,12 @@ class DockerSandbox:
             if error.status == 404:
                 raise SandboxGone(f"sandbox {self.id[:12]} is gone") from error
             raise
-        return replace(overlay.laid(self.image), ref=committed["Id"], digest=committed["Id"])
+        return replace(self.image, ref=committed["Id"], digest=committed["Id"])
 
     async def close(self) -> None:
         if self._removal is None:
             await self._channel.close()
+            self._on_close(self.id)
             removal = asyncio.to_thread(_remove_container, self._engine, self.id)
             self._removal = asyncio.ensure_future(removal)
         await asyncio.shield(self._removal)
@@ -170,7 +181,8 @@ class DockerSandbox:
 class DockerBackend:
     name = "docker"
 
-    def __init__(self, engine: Engine, owner: Owner) -> None:
+    def __init__(self, engine: Engine, owner: Owner, capacity: Capacity) -> None:
+        self.capacity = capacity
         self._engine = engine
         self._owner = owner
         self._live: dict[str, DockerSandbox] = {}
@@ -181,39 +193,46 @@ class DockerBackend:
         """Raises BackendUnavailable, with what to do, where no engine answers."""
         engine = Engine()
         try:
-            await engine.info()
+            info = await engine.info()
         except BaseException:
             await engine.close()
             raise
-        return cls(engine, Owner.current(owner or ""))
+        return cls(engine, Owner.current(owner or ""), Capacity.of_machine(info["NCPU"], info["MemTotal"]))
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
-        return overlay.above(spec, await images.build(await self._image_client(), overlay.below(spec)))
+        return await images.build(await self._image_client(), spec)
 
     async def start(self, image: Image, limits: Limits = Limits()) -> DockerSandbox:
+        # Named by us: a container whose creation was cut off before its id came can still be removed.
+        name = f"agentgym-{uuid4().hex}"
+        config = container_config(image, limits, self._owner)
+        sandbox: DockerSandbox | None = None
         try:
-            created = await self._engine.json(
-                "POST", "/containers/create", container_config(image, limits, self._owner)
-            )
-        except EngineError as error:
-            raise StartError(f"no container from image {image.ref}: {error}") from error
-        sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner)
-        self._live[sandbox.id] = sandbox
-        try:
+            created = await self._engine.json("POST", "/containers/create", config, {"name": name})
+            sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner, self._forget)
+            self._live[sandbox.id] = sandbox
             await self._engine.json("POST", f"/containers/{sandbox.id}/start")
             await sandbox.open()
-            await overlay.lay(sandbox)
         except BaseException as error:
             with contextlib.suppress(SandboxError):
-                await sandbox.close()
+                await self._undo(name, sandbox)
             if isinstance(error, SandboxError):
-                raise StartError(f"container from image {image.ref} did not start: {error}") from error
+                raise StartError(f"no sandbox from image {image.ref}: {error}", retry_safe=_passes(error)) from error
             raise
         return sandbox
+
+    async def _undo(self, name: str, sandbox: DockerSandbox | None) -> None:
+        if sandbox is not None:
+            await sandbox.close()
+        else:
+            await asyncio.shield(asyncio.to_thread(_remove_container, self._engine, name))
 
     async def reap(self, *, everything: bool = False) -> int:
         builds = await asyncio.to_thread(images.reap_builds, await self._image_client())
         return builds + await reaper.reap(self._engine, everything=everything)
+
+    def _forget(self, id_: str) -> None:
+        self._live.pop(id_, None)
 
     async def _image_client(self) -> APIClient:
         if self._images is None:
@@ -222,8 +241,7 @@ class DockerBackend:
 
     async def close(self) -> None:
         """Closes every sandbox this backend started."""
-        await asyncio.gather(*(sandbox.close() for sandbox in self._live.values()), return_exceptions=True)
-        self._live.clear()
+        await asyncio.gather(*(sandbox.close() for sandbox in list(self._live.values())), return_exceptions=True)
         if self._images is not None:
             self._images.close()
         await self._engine.close()
@@ -257,6 +275,11 @@ def container_config(image: Image, limits: Limits, owner: Owner) -> dict[str, An
             ],
         },
     }
+
+
+def _passes(error: SandboxError) -> bool:
+    """Whether another attempt may succeed: not where the engine says that the request itself is wrong."""
+    return not isinstance(error, EngineError) or error.status >= 500 or error.status in (409, 429)
 
 
 def _remove_container(engine: Engine, container: str) -> None:

@@ -4,7 +4,8 @@ Three layers of command, each `exec`ing the next so that one process is watched:
 
     unshare       a private mount namespace (and, for an ordinary user, a user namespace in which mounting is allowed)
     sh            joins the cgroups, mounts the overlay, binds the interpreter, all below a private tmpfs
-    bwrap         new user, PID, network, IPC, UTS and cgroup namespaces; host /usr read-only; no capabilities
+    bwrap         new user, PID, network, IPC, UTS and cgroup namespaces; host /usr read-only; no capabilities;
+                  a system call filter (`seccomp.py`)
     init.py       PID 1, which starts programs on request
 
 As root the last two run under `SANDBOX_UID`, a user id that owns nothing on the host, so even a way out of the
@@ -27,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentgym.sandbox import init
+from agentgym.sandbox import init, seccomp
 from agentgym.sandbox.protocol import SandboxGone, StartError
 
 SANDBOX_UID = 1_900_000_000
@@ -59,8 +60,8 @@ class Jail:
     binds: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
 
-    def command(self, channel: int, info: int) -> list[str]:
-        """The whole command line; `channel` and `info` are inherited descriptors."""
+    def command(self, channel: int, info: int, filter_: int | None) -> list[str]:
+        """The whole command line; `channel`, `info` and `filter_` are inherited descriptors."""
         prefix = Path(sys.base_prefix)
         mount = _scratch_mountpoint([*self.lower, self.upper, prefix])
         outside_usr = not prefix.is_relative_to("/usr")
@@ -82,6 +83,7 @@ class Jail:
         inner = self._bwrap(f"{mount}/root", f"{mount}/python" if outside_usr else None, copies)
         rlimits = json.dumps(dict(self.rlimits))
         interpreter = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+        inner += ["--seccomp", str(filter_)] if filter_ is not None else []
         inner += ["--info-fd", str(info), "--clearenv", "--", interpreter, "-I", "-S", _INIT, str(channel), rlimits]
         drop: list[str] = []
         unshare = ["unshare", "--mount", "--propagation", "private"]
@@ -156,16 +158,17 @@ class JailProcess:
         """Put it together and wait until PID 1 answers; StartError with what the tools said on the way."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         info_read, info_write = os.pipe2(os.O_CLOEXEC)
+        filter_ = seccomp.descriptor()
         ours.setblocking(False)
         for own in (ours, theirs):
             own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         try:
             process = await asyncio.create_subprocess_exec(
-                *jail.command(theirs.fileno(), info_write),
+                *jail.command(theirs.fileno(), info_write, filter_),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(theirs.fileno(), info_write),
+                pass_fds=(theirs.fileno(), info_write, *([] if filter_ is None else [filter_])),
                 env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
                 cwd="/",
                 start_new_session=True,
@@ -177,6 +180,8 @@ class JailProcess:
         finally:
             theirs.close()
             os.close(info_write)
+            if filter_ is not None:
+                os.close(filter_)
         running = cls(process, ours)
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, overlay
+from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, seccomp
 from agentgym.sandbox.channel import Channel, Stream
 from agentgym.sandbox.finish import AGENT_HOME
 from agentgym.sandbox.jail import Jail, JailProcess
@@ -182,7 +182,7 @@ class LocalBackend:
         return state_dir() / "local"
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
-        return overlay.above(spec, await localbuild.build(overlay.below(spec)))
+        return await localbuild.build(spec)
 
     async def start(self, image: Image, limits: Limits = Limits()) -> LocalSandbox:
         record = LocalImage.load(Path(image.ref))
@@ -216,7 +216,6 @@ class LocalBackend:
         self._live[id_] = sandbox
         try:
             await sandbox._channel.open()
-            await overlay.lay(sandbox)
         except BaseException as error:
             await sandbox.close()
             if isinstance(error, SandboxGone):
@@ -237,7 +236,7 @@ class LocalBackend:
         digest = f"sha256:{secrets.token_hex(32)}"
         path = directory / "image.json"
         replace(record, digest=digest, layers=(*record.layers, str(layer))).save(path)
-        return Image(spec=overlay.laid(image).spec, ref=str(path), digest=digest, backend=self.name)
+        return Image(spec=image.spec, ref=str(path), digest=digest, backend=self.name)
 
     async def reap(self, *, everything: bool = False) -> int:
         removed = 0
@@ -307,6 +306,7 @@ def describe_enforcement() -> dict[str, str]:
         "disk": f"{each} (RLIMIT_FSIZE)",
         "time": "killed when its lifetime ends or its owner dies",
         "network": "own network namespace, loopback only",
+        "system calls": "filtered (seccomp)" if seccomp.program() else "not filtered: no list for this machine",
         "user": "unprivileged host user" if os.geteuid() == 0 else "the user who runs this",
     }
 

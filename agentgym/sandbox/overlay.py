@@ -1,11 +1,12 @@
 """One image for many tasks that differ in a few files: the files are laid into each sandbox as it starts.
 
 A family of a thousand bugs would be a thousand images that differ in their last layer. Its tasks declare that layer
-(`ImageSpec.overlay`); a backend that knows the declaration builds what is below it once, and lays the files over the workdir
+(`ImageSpec.overlay`); the managed backend has the engine build what is below it, once, and lays the files over the workdir
 before anybody acts in the sandbox. The workdir is then made one commit anew, as `finish` does in an image, so nothing of what
-was overwritten can be read. To everything above, such a sandbox is one of an image of its own, with its own digest.
+was overwritten can be read. To everything above, such a sandbox is one of an image of its own, with its own digest; to the
+engine and the warm pool all of the family are alike.
 
-A backend that does not know the declaration builds the whole Dockerfile, and runs the same thing.
+An engine used by itself builds the whole Dockerfile, and runs the same thing.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def above(spec: ImageSpec, image: Image) -> Image:
     return replace(image, spec=spec, digest=f"sha256:{digest}")
 
 
-def laid(image: Image) -> Image:
-    """The same image for a snapshot, whose files hold the overlay already."""
+def without(image: Image) -> Image:
+    """What the engine starts for `image`, and what a snapshot is, whose files hold the overlay already."""
     return replace(image, spec=replace(image.spec, overlay=None))
 
 
 async def lay(sandbox: Sandbox) -> None:
-    """Lay the overlay of its image into a sandbox that has just started; StartError where that fails."""
+    """Lay the overlay of its image into a sandbox in which nobody has acted; StartError where that fails."""
     spec = sandbox.image.spec
     if spec.overlay is None or spec.context is None:
         return

@@ -21,9 +21,14 @@ class SandboxError(AgentGymError):
 
     retry_safe = True
 
+    def __init__(self, message: str, *, hint: str | None = None, retry_safe: bool | None = None) -> None:
+        super().__init__(message, hint=hint)
+        if retry_safe is not None:
+            self.retry_safe = retry_safe
+
 
 class StartError(SandboxError):
-    """The engine did not give a running sandbox."""
+    """The engine did not give a running sandbox; not safe to retry where it says that it never will."""
 
 
 class ImageError(SandboxError):
@@ -38,6 +43,10 @@ class TransportError(SandboxError):
 
 class SandboxGone(TransportError):
     """The sandbox no longer exists (killed, expired, lost with its node)."""
+
+
+class SandboxExpired(SandboxGone):
+    """The time limit of the whole sandbox has passed."""
 
 
 class FileError(SandboxError):
@@ -78,7 +87,7 @@ class ImageSpec:
     """What an image is built from: a directory with a Dockerfile, or a name to pull.
 
     context: build context, holds `Dockerfile`. digest: "sha256:..." of everything the build reads (the cache key).
-    workdir: where commands start. overlay: for a backend that can use it; building the whole Dockerfile gives the same.
+    workdir: where commands start. overlay: may be used to share an image; building the whole Dockerfile gives the same.
     """
 
     name: str

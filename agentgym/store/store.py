@@ -157,15 +157,6 @@ class Store:
             found += [f"body {one} belongs to no trajectory" for one in connection.execute(lost).scalars()]
         return found
 
-    def delete(self, where: TrajectoryFilter) -> int:
-        """Delete all matching trajectories in one transaction (`limit` ignored); how many there were."""
-        with writing(self.engine) as connection:
-            return connection.execute(rows.delete().where(*where.conditions())).rowcount
-
-    def delete_run(self, run_id: str) -> int:
-        """Delete a run's trajectories; how many there were."""
-        return self.delete(TrajectoryFilter(run_id=run_id))
-
     def put_document(self, digest: str, kind: str, content: Mapping[str, Any]) -> None:
         """Keep a document (harness profile, image, config) under its digest. Known digests are left as they are."""
         text = json.dumps(content, sort_keys=True)

@@ -22,7 +22,7 @@ from agentgym.tasks.digest import content_files
 from agentgym.tasks.model import Task
 from agentgym.tasks.probes import base_text, given_away, gold_probes, hidden_probes
 from agentgym.tasks.pypi import PypiMaterial
-from agentgym.tasks.sources import ScriptMaterial
+from agentgym.tasks.sources import BenchmarkMaterial, ScriptMaterial
 
 _SKIP = "--exclude-dir=proc --exclude-dir=sys --exclude-dir=dev"
 _GIT_CHECK = r"""
@@ -46,9 +46,14 @@ async def find_leaks(sandbox: Sandbox, task: Task) -> list[str]:
         leaks += await _other_releases(sandbox, source.package, source.old, task.workdir)
     if isinstance(task.material, ScriptMaterial):
         return leaks  # no diff and no hidden tree whose text could be looked for
-    base, tests, new = await _material(sandbox, task)
+    if isinstance(task.material, BenchmarkMaterial):
+        patch = task.material.test_patch()
+        base = await _workdir_text(sandbox, task)
+        text, new = gold_probes(patch, base), _added_files(patch)
+    else:
+        base, tests, new = await _material(sandbox, task)
+        text = hidden_probes(tests, base)
     gold = gold_probes(task.material.gold_patch(), base)
-    text = hidden_probes(tests, base)
     hits = await _search(sandbox, {probe for groups in (gold, text) for probes in groups.values() for probe in probes})
     leaks += [f"gold: {found}" for found in given_away(gold, hits)]
     leaks += [f"tests: {found}" for found in given_away(text, hits)]
@@ -77,6 +82,17 @@ async def _material(sandbox: Sandbox, task: Task) -> tuple[bytes, dict[str, byte
         }
         new = [name for name in tests if not (tree / name).exists()]
     return base, tests, new
+
+
+async def _workdir_text(sandbox: Sandbox, task: Task) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="agentgym-leaks-") as scratch:
+        await sandbox.download(task.workdir, Path(scratch, "workdir"))
+        return base_text(content_files(Path(scratch, "workdir")))
+
+
+def _added_files(patch: bytes) -> list[str]:
+    """Files that the diff makes."""
+    return re.findall(r"^--- /dev/null\r?\n\+\+\+ b/(.+?)\r?$", patch.decode("utf-8", "replace"), re.MULTILINE)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -45,10 +45,11 @@ def load_task(path: Path) -> Task:
         )
     faults.extend(_overlay_faults(root, table))
     expected = _expected(root, table, faults)
+    groups = _groups(table, expected, faults)
     faults.extend(source_faults(root, table))
     if faults:
         raise _refused(root, faults)
-    return _task(root, manifest, table, expected)
+    return _task(root, manifest, table, expected, groups)
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -139,8 +140,31 @@ def _expected(root: Path, table: AgentGymTable, faults: list[str]) -> tuple[tupl
     return tuple(lists["fail_to_pass"]), tuple(lists["pass_to_pass"])
 
 
+def _groups(
+    table: AgentGymTable, expected: tuple[tuple[str, ...], tuple[str, ...]], faults: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """The expected tests of every named group; one that is empty, or named as ours are, goes to `faults`."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for name, patterns in table.groups.items():
+        exact = {pattern for pattern in patterns if not pattern.endswith("*")}
+        starts = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+        members = [test for ids in expected for test in ids if test in exact or (starts and test.startswith(starts))]
+        if name in ("fail_to_pass", "pass_to_pass"):
+            faults.append(f"agentgym.groups.{name}: every task has this group already")
+        elif unknown := sorted(exact - set(members)):
+            faults.append(f"agentgym.groups.{name}: no expected test is called {unknown[0]!r}")
+        elif not members:
+            faults.append(f"agentgym.groups.{name}: no expected test belongs to it")
+        groups[name] = tuple(members)
+    return groups
+
+
 def _task(
-    root: Path, manifest: Manifest, table: AgentGymTable, expected: tuple[tuple[str, ...], tuple[str, ...]]
+    root: Path,
+    manifest: Manifest,
+    table: AgentGymTable,
+    expected: tuple[tuple[str, ...], tuple[str, ...]],
+    groups: dict[str, tuple[str, ...]],
 ) -> Task:
     environment = manifest.environment
     defaults = Limits()
@@ -178,6 +202,10 @@ def _task(
         pass_to_pass=pass_to_pass,
         test_paths=tuple(table.test_paths),
         test_command=tuple(table.test_command),
+        judge=table.judge,
+        reward=table.reward,
+        groups=groups,
+        canaries=tuple(table.canaries),
         test_env={**manifest.verifier.env, **table.test_env},
         limits=limits,
         agent_timeout_s=manifest.agent.timeout_sec or 600.0,

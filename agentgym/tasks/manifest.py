@@ -139,6 +139,10 @@ class BenchmarkSource(BaseModel):
     version: str = Field(default="", description="Version that selects the spec")
     gold: str = Field(default="solution/gold.patch", description="Reference solution, relative to the task directory")
     row: str = Field(default="tests/row.json", description="The row as it was imported")
+    tests: str = Field(default="tests/test.patch", description="The hidden tests, as a diff")
+    script: str = Field(default="tests/run.sh", description="Commands that run the tests, as the benchmark has them")
+    parser: str = Field(default="", description="What reads the log of that script; empty where nothing does")
+    ungraded: str = Field(default="", description="Why the row cannot be graded")
 
 
 class ScriptSource(BaseModel):
@@ -158,13 +162,27 @@ class AgentGymTable(BaseModel):
     source: Source = Field(
         default_factory=lambda: FilesSource(kind="files"), description="Where hidden tests and gold come from"
     )
-    judge: Literal["tests", "script"] = Field(
-        default="tests", description="Named pytest tests decide, or tests/test.sh with its reward file (any language)"
+    judge: Literal["tests", "junit", "tap", "script", "log"] = Field(
+        default="tests",
+        description="What is believed: pytest under our plugin, a JUnit or TAP report of test_command, the reward file of "
+        "tests/test.sh, or (imported benchmarks only) the log",
+    )
+    reward: Literal["outcome", "fraction"] = Field(
+        default="outcome",
+        description="0 or 1, or the share of expected tests that passed (which pays for doing nothing)",
+    )
+    groups: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Elements of the reward vector: name = expected test ids, or beginnings of ids with a * at the end",
     )
     fail_to_pass: list[str] = Field(
         default_factory=list, description="Test ids that fail before and pass after the solution"
     )
     pass_to_pass: list[str] = Field(default_factory=list, description="Test ids that pass before and after")
+    canaries: list[str] = Field(
+        default_factory=list,
+        description="Tests that must fail, or nothing that the report says is believed (junit, tap)",
+    )
     expected: str | None = Field(default=None, description="JSON file with both lists, relative to the task directory")
     test_command: list[str] = Field(
         default_factory=lambda: ["python3", "-m", "pytest"],
@@ -192,6 +210,12 @@ class AgentGymTable(BaseModel):
     def _consistent(self) -> AgentGymTable:
         if self.expected and (self.fail_to_pass or self.pass_to_pass):
             raise ValueError("give the test ids either inline or in the file named by `expected`, not both")
+        if (self.judge == "log") != isinstance(self.source, BenchmarkSource):
+            raise ValueError(
+                'judge = "log" and source kind "benchmark" go together: no other task is judged by its output'
+            )
+        if self.judge in ("junit", "tap") and not any("{report}" in word for word in self.test_command):
+            raise ValueError(f'judge = "{self.judge}" needs {{report}} in test_command: the file the runner writes to')
         if self.judge == "script" and (self.expected or self.fail_to_pass or self.pass_to_pass):
             raise ValueError('judge = "script" takes no test ids: tests/test.sh decides')
         return self

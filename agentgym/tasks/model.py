@@ -37,6 +37,8 @@ class TaskMaterial(Protocol):
 class Task:
     """One validated problem.
 
+    judge: what decides, see `agentgym.verify.grading`. reward: "outcome" (0 or 1) or "fraction" (of expected tests that
+    passed). groups: named sets of expected tests, each an element of the reward vector. canaries: tests that must fail.
     id: unique name. digest: "sha256:..." over everything that defines the task. test_paths: globs relative to the
     workdir of files the tests own; they are restored before grading and changes to them never reach the grader.
     test_command: argv that runs the tests named after it (pytest ids). fail_to_pass, pass_to_pass: exact test ids.
@@ -52,6 +54,10 @@ class Task:
     pass_to_pass: tuple[str, ...]
     test_paths: tuple[str, ...]
     test_command: tuple[str, ...]
+    judge: str = "tests"
+    reward: str = "outcome"
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    canaries: tuple[str, ...] = ()
     test_env: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = Limits()
     agent_timeout_s: float = 600.0

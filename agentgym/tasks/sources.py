@@ -31,13 +31,24 @@ class FilesMaterial:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkMaterial:
-    """An imported row: its tests are no tree of files but a script that its benchmark generates."""
+    """An imported row: its tests are no tree of files but a diff, and a script that its benchmark knows how to read."""
 
     root: Path
     source: BenchmarkSource
 
     def hidden_tests(self) -> Path:
-        raise TaskError(f"{self.root.name}: {self.source.benchmark} rows are judged by their own evaluation script")
+        raise TaskError(f"{self.root.name}: the tests of a benchmark's row are a diff, not a tree")
+
+    def test_patch(self) -> bytes:
+        """What turns the image's tests into the hidden ones; empty where they lie in the image already."""
+        return (self.root / self.source.tests).read_bytes()
+
+    def run_script(self) -> str:
+        """The commands that run the tests; raises TaskError where nothing can read what they print."""
+        if not self.source.parser:
+            why = self.source.ungraded or "nothing says how its tests are run"
+            raise TaskError(f"{self.root.name} cannot be graded: {why}")
+        return (self.root / self.source.script).read_text(encoding="utf-8")
 
     def gold_patch(self) -> bytes:
         return (self.root / self.source.gold).read_bytes()

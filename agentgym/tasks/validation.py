@@ -2,32 +2,43 @@
 
 A task is `valid` on a backend when, on its built image: nothing gives the answer away (`leaks`); the gold patch
 passes every FAIL_TO_PASS and PASS_TO_PASS test; no patch at all fails every FAIL_TO_PASS and passes every
-PASS_TO_PASS; and repeats agree. Every second repeat changes what grading pins (hash seed, time zone), so that a test
-which depends on it is known; tests that disagree under equal conditions are flaky and reject the task. Trouble of the
-machine is `error`, never a verdict on the task.
+PASS_TO_PASS; and repeats agree. Every second repeat changes what grading pins (the tests' order, hash seed, time zone),
+so that a test which depends on it is known; tests that disagree under equal conditions are flaky and reject the task.
+Wall time and peak memory of every grading are measured, and the limits that follow are recorded with the verdict.
+Trouble of the machine is `error`, never a verdict on the task.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agentgym.errors import AgentGymError
 from agentgym.sandbox.protocol import Image, ImageError, SandboxBackend, SandboxError
 from agentgym.tasks.leaks import find_leaks
 from agentgym.tasks.model import Task, TaskError
-from agentgym.tasks.report import ValidationReport
+from agentgym.tasks.report import Measured, ValidationReport
 from agentgym.tasks.sources import ScriptMaterial
 from agentgym.verify import Grade, Patch, extract_patch, grade
 
-VARIATIONS: tuple[Mapping[str, str], ...] = (
-    {},
-    {"PYTHONHASHSEED": "1", "TZ": "America/St_Johns"},
-    {},
-    {"PYTHONHASHSEED": "4242", "TZ": "Asia/Kathmandu"},
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What one repeat changes: environment over the task's own, and the seed of the tests' order (0: their own order)."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    order: int = 0
+
+
+USUAL = Conditions()
+VARIATIONS = (
+    USUAL,
+    Conditions({"PYTHONHASHSEED": "1", "TZ": "America/St_Johns"}, order=1),
+    USUAL,
+    Conditions({"PYTHONHASHSEED": "4242", "TZ": "Asia/Kathmandu"}, order=2),
 )
-"""Environment of repeat i (modulo their number), over the task's own."""
+"""Conditions of repeat i (modulo their number)."""
 
 
 async def validate(
@@ -92,6 +103,8 @@ async def _validate(
     gold = await _gold(task, backend, image)
     solved = [await _grade(task, gold, backend, image, index) for index in range(repeats)]
     report.gold_rewards = [one.reward for one in solved]
+    report.judge = solved[0].judge
+    report.measured = Measured.of(solved)
     report.times.gold = [round(one.duration, 3) for one in solved]
     expected = (*task.fail_to_pass, *task.pass_to_pass)
     if not expected and solved[0].reward != 1.0:
@@ -103,6 +116,7 @@ async def _validate(
     on_stage("empty")
     unsolved = [await _grade(task, Patch(diff=b""), backend, image, index) for index in range(repeats)]
     report.empty_rewards = [one.reward for one in unsolved]
+    report.measured = Measured.of([*solved, *unsolved])
     report.times.empty = [round(one.duration, 3) for one in unsolved]
     if not expected and unsolved[0].reward != 0.0:
         return "tests/test.sh rewards no solution at all"
@@ -150,14 +164,14 @@ def disagreement(task: Task, solved: list[Grade], unsolved: list[Grade], report:
             changed = {
                 test for test, verdict in one.verdicts.items() if (verdict == "passed") != _passed(grades[0], test)
             }
-            (sensitive if VARIATIONS[index % len(VARIATIONS)] else flaky).update(changed)
+            (flaky if _conditions(index) == USUAL else sensitive).update(changed)
     report.flaky = sorted(flaky)
     report.sensitive = sorted(sensitive - flaky)
     if flaky:
         return f"{len(flaky)} tests are flaky: {_some(report.flaky)}"
     deciding = sorted(sensitive & set(task.fail_to_pass))
     if deciding:
-        return f"{len(deciding)} FAIL_TO_PASS tests depend on the hash seed or the time zone: {_some(deciding)}"
+        return f"{len(deciding)} FAIL_TO_PASS tests depend on order, hash seed or time zone: {_some(deciding)}"
     return ""
 
 
@@ -166,11 +180,16 @@ def _passed(grade: Grade, test: str) -> bool:
 
 
 async def _grade(task: Task, patch: Patch, backend: SandboxBackend, image: Image, index: int) -> Grade:
-    varied = replace(task, test_env={**task.test_env, **VARIATIONS[index % len(VARIATIONS)]})
-    result = await grade(varied, patch, backend, image=image)
+    conditions = _conditions(index)
+    varied = replace(task, test_env={**task.test_env, **conditions.env})
+    result = await grade(varied, patch, backend, image=image, order=conditions.order)
     if result.reward is None:
         raise _Environment(f"the verifier gave no verdict: {result.error}")
     return result
+
+
+def _conditions(index: int) -> Conditions:
+    return VARIATIONS[index % len(VARIATIONS)]
 
 
 def _some(items: list[str], shown: int = 3) -> str:

@@ -24,8 +24,10 @@ class Grade:
     """reward: 1.0 or 0.0, None where the verifier itself failed (then `error` says why).
 
     verdicts: every expected test id -> "passed" | "failed" | "error" | "skipped" | "missing".
-    vector: per-group fractions in [0, 1] ("fail_to_pass", "pass_to_pass"). log: tail of the runner's output, for
-    people. notes: what the verifier dropped, refused or found tampered with, one line each.
+    vector: per-group fractions in [0, 1]: "fail_to_pass", "pass_to_pass", the task's own groups; for a task judged by a
+    reward file, its criteria. log: tail of the runner's output, for people. notes: what the verifier dropped, refused or
+    found tampered with, one line each. judge: what was believed: "plugin" (signed by our pytest plugin), "junit", "tap",
+    "reward file", or "stdout" (imported benchmarks only). peak_memory_mb: of the grading sandbox, page cache included.
     """
 
     reward: float | None
@@ -35,3 +37,5 @@ class Grade:
     error: str | None = None
     log: str = ""
     notes: tuple[str, ...] = ()
+    judge: str = ""
+    peak_memory_mb: float | None = None

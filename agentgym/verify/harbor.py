@@ -19,12 +19,6 @@ from agentgym.verify.grade import Grade
 from agentgym.verify.prepare import Workspace
 
 REWARDS = "/logs/verifier"
-SCRIPT = "tests/test.sh"
-
-
-def is_script_task(task: Task) -> bool:
-    """True where the task names no tests of its own but brings Harbor's script."""
-    return not task.fail_to_pass and not task.pass_to_pass and (task.root / SCRIPT).is_file()
 
 
 async def grade_by_script(sandbox: Sandbox, task: Task, workspace: Workspace) -> Grade:
@@ -51,7 +45,8 @@ async def grade_by_script(sandbox: Sandbox, task: Task, workspace: Workspace) ->
         why = f"tests/test.sh ended with exit code {result.exit_code} and left no readable reward file in {REWARDS}"
         return Grade(reward=None, error=why, log=log, notes=workspace.notes)
     reward = vector.get("reward", min(vector.values()))
-    return Grade(reward=float(reward >= 1.0), vector=dict(vector), log=log, notes=workspace.notes)
+    reward = min(1.0, max(0.0, reward)) if task.reward == "fraction" else float(reward >= 1.0)
+    return Grade(reward=reward, vector=dict(vector), log=log, notes=workspace.notes, judge="reward file")
 
 
 async def _read_rewards(sandbox: Sandbox) -> Mapping[str, float] | None:

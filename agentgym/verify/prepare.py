@@ -20,10 +20,11 @@ from pathlib import Path
 from agentgym.sandbox.protocol import Sandbox, SandboxError
 from agentgym.tasks.model import Task, TaskError
 from agentgym.tasks.paths import matches
+from agentgym.tasks.sources import BenchmarkMaterial
 from agentgym.verify.grade import Patch
 from agentgym.verify.ownership import CACHES, is_shared_config, owned_changes
 from agentgym.verify.pristine import Pristine, capture
-from agentgym.verify.trees import Trees
+from agentgym.verify.trees import PatchDoesNotApply, Trees
 from agentgym.verify.workspace import EXECUTABLE, REGULAR, SYMLINK, SYSTEM_PATH, File, is_safe, pack
 
 
@@ -41,10 +42,29 @@ class Workspace:
 async def prepare(sandbox: Sandbox, task: Task, patch: Patch) -> Workspace:
     """Write the graded workspace into a fresh `sandbox`. Raises PatchDoesNotApply, TaskError, SandboxError."""
     pristine = await capture(sandbox)
-    hidden = await asyncio.to_thread(_read_tree, task)
+    hidden = await asyncio.to_thread(_hidden_tests, task, pristine)
     removed, written, notes = await asyncio.to_thread(_plan, pristine, task, patch, hidden)
     await _write(sandbox, task.workdir, removed, written)
     return Workspace(pristine, hidden, notes)
+
+
+def _hidden_tests(task: Task, pristine: Pristine) -> Mapping[str, File]:
+    if isinstance(task.material, BenchmarkMaterial):
+        return _patched_tests(task, task.material, pristine)
+    return _read_tree(task)
+
+
+def _patched_tests(task: Task, material: BenchmarkMaterial, pristine: Pristine) -> Mapping[str, File]:
+    """The test-owned files of the image, with the row's test patch applied to them."""
+    with tempfile.TemporaryDirectory(prefix="agentgym-tests-") as folder:
+        trees = Trees(Path(folder), base=pristine.repository)
+        try:
+            patched = trees.apply(pristine.tree, material.test_patch())
+        except PatchDoesNotApply as error:
+            raise TaskError(f"task {task.id}: its test patch does not fit its image: {error}") from error
+        owned = {path: node for path, node in trees.nodes(patched).items() if matches(path, task.test_paths)}
+        blobs = trees.read_blobs(list(dict.fromkeys(node.oid for node in owned.values()))) if owned else {}
+        return {path: File(node.mode, blobs[node.oid]) for path, node in owned.items()}
 
 
 def _read_tree(task: Task) -> dict[str, File]:

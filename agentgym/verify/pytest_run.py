@@ -29,9 +29,21 @@ from agentgym.sandbox.protocol import ExecResult, Sandbox
 from agentgym.tasks.model import Task, TaskError
 from agentgym.verify.grade import Grade
 from agentgym.verify.prepare import Workspace
-from agentgym.verify.reward import ERROR, FAILED, MISSING, PASSED, expected_ids, no_solution, outcome, vector_of, worst
+from agentgym.verify.reward import (
+    ERROR,
+    FAILED,
+    MISSING,
+    PASSED,
+    expected_ids,
+    no_solution,
+    outcome,
+    rewarded,
+    vector_of,
+    worst,
+)
 from agentgym.verify.workspace import File
 
+JUDGE = "plugin"
 MAX_RUNS = 5
 TEST_SECONDS = 60.0
 CANARIES = 5
@@ -66,8 +78,10 @@ def parse_command(task: Task, shebang: str) -> Command:
     )
 
 
-async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *, last: bool) -> Grade:
-    """Run the expected tests in `sandbox`. last: no retry follows, so a repeated silent death is the solution's."""
+async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *, order: int, last: bool) -> Grade:
+    """Run the expected tests in `sandbox`. order: see `grade`. last: no retry follows, so a repeated silent death is the
+    solution's.
+    """
     ids = expected_ids(task)
     if not ids:
         raise TaskError(f"task {task.id}: no FAIL_TO_PASS and no PASS_TO_PASS", hint="validate the task first")
@@ -99,6 +113,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
             "owned_files": [
                 path for path in (*workspace.hidden, *workspace.pristine.nodes) if path.endswith("conftest.py")
             ],
+            "order": order,
             "allow_gc": _mentions(workspace.hidden, b"gc.get_"),
         },
     }
@@ -109,11 +124,11 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
     answer = _signed_answer(result.output, key, nonce)
     if answer is None:
         return _unanswered(task, result, workspace, last=last)
-    return judge(task, answer, workspace.notes)
+    return judge(task, answer, workspace.notes, oom_killed=result.oom_killed)
 
 
-def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Grade:
-    """The grade that a signed answer of the supervisor amounts to."""
+def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = (), *, oom_killed: bool = False) -> Grade:
+    """The grade that a signed answer of the supervisor amounts to. oom_killed: the memory limit killed something."""
     reports: dict[str, list[str]] = {}
     tampering: list[str] = []
     for run in answer["runs"]:
@@ -128,7 +143,7 @@ def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = ()) ->
     vector = vector_of(task, verdicts)
     if tampering:
         notes = (*notes, *(f"tampering: {what}" for what in dict.fromkeys(tampering)))
-        return Grade(reward=0.0, verdicts=verdicts, vector=vector, log=log, notes=notes)
+        return Grade(reward=0.0, verdicts=verdicts, vector=vector, log=log, notes=notes, judge=JUDGE)
     if not any(event["event"] == "open" for run in answer["runs"] for event in run["events"]):
         why = "pytest did not start in the image, before any file of the workspace was read"
         return Grade(reward=None, verdicts=verdicts, vector=vector, error=why, log=log, notes=notes)
@@ -139,7 +154,10 @@ def judge(task: Task, answer: Mapping[str, Any], notes: tuple[str, ...] = ()) ->
         return Grade(reward=None, verdicts=verdicts, vector=vector, error=limit, log=log, notes=notes)
     if last["killed"] == "collection":
         notes = (*notes, "collecting the tests did not end: the solution hangs when it is imported")
-    return Grade(reward=outcome(task, verdicts), verdicts=verdicts, vector=vector, log=log, notes=notes)
+    if oom_killed and not any(verdict == FAILED for verdict in verdicts.values()) and outcome(task, verdicts) == 0.0:
+        limit = f"the memory limit of {task.limits.memory_mb} MiB killed the tests before any of them failed"
+        return Grade(reward=None, verdicts=verdicts, vector=vector, error=limit, log=log, notes=notes, judge=JUDGE)
+    return rewarded(task, verdicts, log=log, notes=notes, judge=JUDGE)
 
 
 def _tampering(run: Mapping[str, Any]) -> list[str]:

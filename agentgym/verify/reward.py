@@ -22,8 +22,8 @@ def expected_ids(task: Task) -> tuple[str, ...]:
 
 
 def vector_of(task: Task, verdicts: Mapping[str, str]) -> dict[str, float]:
-    """Fraction of each non-empty group that passed, in [0, 1]."""
-    groups = {"fail_to_pass": task.fail_to_pass, "pass_to_pass": task.pass_to_pass}
+    """Fraction of each non-empty group that passed, in [0, 1]: the two that every task has, and its own."""
+    groups = {"fail_to_pass": task.fail_to_pass, "pass_to_pass": task.pass_to_pass, **task.groups}
     return {name: sum(verdicts.get(test) == PASSED for test in ids) / len(ids) for name, ids in groups.items() if ids}
 
 
@@ -37,6 +37,12 @@ def fraction_passed(task: Task, verdicts: Mapping[str, str]) -> float:
     """The share of expected tests that passed: a denser signal, off by default because it pays for doing nothing."""
     ids = expected_ids(task)
     return sum(verdicts.get(test) == PASSED for test in ids) / len(ids) if ids else 0.0
+
+
+def rewarded(task: Task, verdicts: Mapping[str, str], *, log: str, notes: tuple[str, ...], judge: str) -> Grade:
+    """The grade that verdicts amount to, by the task's own rule."""
+    reward = fraction_passed(task, verdicts) if task.reward == "fraction" else outcome(task, verdicts)
+    return Grade(reward, verdicts, vector_of(task, verdicts), log=log, notes=notes, judge=judge)
 
 
 def no_solution(task: Task, why: str) -> Grade:

@@ -84,19 +84,16 @@ async def reexecute(
     regrade: also grade the workspace they lead to. Raises InputError where `task` is not the one recorded, and
     SandboxError where there is no sandbox to run in.
     """
-    if task.digest != trajectory.task_digest:
-        raise InputError(
-            f"trajectory {trajectory.id[:8]} was made on task {trajectory.task_id} at {trajectory.task_digest[:19]}, "
-            f"and {task.id} is now {task.digest[:19]}",
-            hint="replay needs the task as it was: check out that version of its directory",
-        )
+    require_same_task(trajectory, task)
     started = time.monotonic()
     image = await backend.ensure_image(task.image)
     sandbox = await backend.start(image, task.limits)
     try:
         seen = profile.observation
         tools = ToolContext(sandbox, task.workdir, seen.max_chars, seen.timeout_s, finish_marker=seen.finish_marker)
-        steps = [await _compare(index, step, tools, profile.tool_set) for index, step in enumerate(trajectory.steps)]
+        steps = [
+            await compare_step(index, step, tools, profile.tool_set) for index, step in enumerate(trajectory.steps)
+        ]
         patch = await extract_patch(sandbox, task, backend=backend) if regrade else None
     finally:
         with contextlib.suppress(SandboxError):  # the reaper finds by its labels what could not be removed
@@ -105,7 +102,17 @@ async def reexecute(
     return ReexecuteReport(trajectory.id, tuple(steps), trajectory.reward, verdict, time.monotonic() - started)
 
 
-async def _compare(index: int, step: Step, tools: ToolContext, known: Mapping[str, Tool]) -> StepComparison:
+def require_same_task(trajectory: Trajectory, task: Task) -> None:
+    """Raises InputError where `task` is not the one the trajectory was made on."""
+    if task.digest != trajectory.task_digest:
+        raise InputError(
+            f"trajectory {trajectory.id[:8]} was made on task {trajectory.task_id} at {trajectory.task_digest[:19]}, "
+            f"and {task.id} is now {task.digest[:19]}",
+            hint="replay needs the task as it was: check out that version of its directory",
+        )
+
+
+async def compare_step(index: int, step: Step, tools: ToolContext, known: Mapping[str, Tool]) -> StepComparison:
     if not step.valid:
         return StepComparison(index, step.tool, executed=False, same_bytes=True, identical=True, same_tree=None)
     if step.tool not in known:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agentgym.sandbox import open_backend
+from agentgym.sandbox import ManagedBackend, open_backend
 from agentgym.sandbox.protocol import BackendUnavailable, Image, ImageSpec, Limits, Sandbox, SandboxBackend
 
 CONTEXT = Path(__file__).parent / "image"
@@ -23,7 +23,7 @@ Start = Callable[..., Awaitable[Sandbox]]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["docker", "local"])
-async def backend(request: pytest.FixtureRequest) -> AsyncIterator[SandboxBackend]:
+async def backend(request: pytest.FixtureRequest) -> AsyncIterator[ManagedBackend]:
     try:
         opened = await open_backend(request.param, owner="tests")
     except BackendUnavailable as error:

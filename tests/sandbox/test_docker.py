@@ -7,6 +7,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 
+from agentgym.sandbox import ManagedBackend
 from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.docker import DockerBackend, DockerSandbox
 from agentgym.sandbox.engine import Engine, EngineError
@@ -16,7 +17,6 @@ from agentgym.sandbox.protocol import (
     ImageSpec,
     Limits,
     Sandbox,
-    SandboxBackend,
     SandboxGone,
     StartError,
 )
@@ -28,9 +28,9 @@ pytestmark = [
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def docker(backend: SandboxBackend) -> DockerBackend:
-    assert isinstance(backend, DockerBackend)
-    return backend
+async def docker(backend: ManagedBackend) -> DockerBackend:
+    assert isinstance(backend.engine, DockerBackend)
+    return backend.engine
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -225,16 +225,6 @@ def test_documents_are_kept_under_their_digest(store) -> None:
         store.get_document("sha256:none")
 
 
-def test_deleting_a_run_removes_its_rows_and_blobs_and_no_others(store, make_trajectory) -> None:
-    for i in range(5):
-        store.add(make_trajectory(id=f"{i}", run_id="old" if i < 3 else "new"))
-    assert store.delete_run("old") == 3
-    assert [summary.run_id for summary in store.query()] == ["new", "new"]
-    with store.engine.connect() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(bodies)).scalar_one() == 2
-    assert store.delete(TrajectoryFilter(created_before=0.0)) == 0
-
-
 def test_threads_share_one_store(store, make_trajectory) -> None:
     def write(thread: int) -> None:
         for i in range(10):

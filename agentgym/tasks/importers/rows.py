@@ -25,7 +25,7 @@ class RowRefused(InputError):
 class Instance(BaseModel):
     """One row. gold: the diff that solves it (SWE-smith's rows hold the opposite). image: where its environment is published.
 
-    notes: irregularities that were kept as they are.
+    bug: SWE-smith's own patch, which puts the problem into the image. notes: irregularities that were kept as they are.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -43,6 +43,7 @@ class Instance(BaseModel):
     version: str = ""
     difficulty: str = ""
     language: str = "python"
+    bug: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -50,13 +51,13 @@ def normalise(benchmark: str, row: Any) -> Instance:
     """The row as an Instance; raises RowRefused."""
     if benchmark not in BENCHMARKS:
         raise InputError(f"no importer is called {benchmark!r}; there are {', '.join(sorted(BENCHMARKS))}")
-    flat = _unwrap(row)
+    flat = unwrap(row)
     if "messages" in flat and "patch" not in flat:
         raise RowRefused("this is a recorded conversation, not a problem")
     return BENCHMARKS[benchmark](flat)
 
 
-def _unwrap(row: Any) -> Mapping[str, Any]:
+def unwrap(row: Any) -> Mapping[str, Any]:
     """Rollout files carry the benchmark's row inside, as an object or as a JSON string."""
     if not isinstance(row, Mapping):
         raise RowRefused(f"a row must be an object, this is {type(row).__name__}")
@@ -165,7 +166,7 @@ def _swe_smith(row: Mapping[str, Any]) -> Instance:
     commit = row.get("base_commit") or row.get("repo", "").rpartition(".")[2]
     whole = {**row, "base_commit": commit}
     return _common(
-        whole, "swe-smith", lambda _: image if "/" in image else f"jyangballin/{image}", gold=reverse_patch(bug)
+        whole, "swe-smith", lambda _: image if "/" in image else f"jyangballin/{image}", gold=reverse_patch(bug), bug=bug
     )
 
 

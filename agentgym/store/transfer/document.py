@@ -1,0 +1,133 @@
+"""A trajectory as one JSON document, and back, equal in every field and every bit of every logprob.
+
+    {"format": "agentgym-trajectory", "version": 1,
+     ... every field of `Trajectory` under its own name ...,
+     "calls": [{"shared": 0, "suffix_token_ids": [...], "generation_token_ids": [...], "logprobs": [...], ...}],
+     "harness": {...}}                                     the document behind `harness_digest`, where the store has it
+
+Prompts are deltas as in the blobs: `shared` leading tokens of the previous call's prompt + generation, then
+`suffix_token_ids`. Written whole they would make a file of 100 turns fifty times as long. The text is ASCII, so that
+whatever a terminal printed comes back; NaN and infinities are spelled as Python spells them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from agentgym.store.detail import detail_document, step_from_document
+from agentgym.store.filter import RECORD_FIELDS
+from agentgym.store.layout import layout_of
+from agentgym.store.records import (
+    ContextEvent,
+    FinishReason,
+    ModelCall,
+    PolicyKind,
+    Sampling,
+    Termination,
+    Trajectory,
+    VersionSpan,
+)
+from agentgym.store.transfer.errors import TransferError
+
+FORMAT = "agentgym-trajectory"
+VERSION = 1
+
+
+def to_document(trajectory: Trajectory, harness: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """JSON-ready; write it with `dumps`."""
+    layout = layout_of(trajectory.calls)
+    calls = [
+        {
+            "shared": shared,
+            "suffix_token_ids": call.prompt_token_ids[shared:].tolist(),
+            "generation_token_ids": call.generation_token_ids.tolist(),
+            "logprobs": call.logprobs.tolist(),
+            **call_document(call),
+        }
+        for call, shared in zip(trajectory.calls, layout.shared.tolist(), strict=True)
+    ]
+    document = {"format": FORMAT, "version": VERSION, **record_document(trajectory), "calls": calls}
+    return document if harness is None else {**document, "harness": dict(harness)}
+
+
+def from_document(document: Mapping[str, Any]) -> Trajectory:
+    """The trajectory of `to_document`. Raises TransferError for another version, KeyError, TypeError or ValueError where a
+    field is missing or of another kind."""
+    if document.get("version") != VERSION:
+        raise TransferError(
+            f"the document has version {document.get('version')!r}, this agentgym reads {VERSION}",
+            hint="upgrade agentgym",
+        )
+    calls: list[ModelCall] = []
+    context = np.zeros(0, np.int32)
+    for one in document["calls"]:
+        if not 0 <= one["shared"] <= len(context):
+            raise ValueError(f"call {len(calls)} shares {one['shared']} of {len(context)} tokens")
+        prompt = np.concatenate([context[: one["shared"]], token_array(one["suffix_token_ids"])])
+        calls.append(call_from_document(one, prompt, one["generation_token_ids"], one["logprobs"]))
+        context = np.concatenate([prompt, calls[-1].generation_token_ids])
+    return record_from_document(document, tuple(calls))
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """One line of ASCII."""
+    return json.dumps(document, separators=(",", ":"))
+
+
+def record_document(trajectory: Trajectory) -> dict[str, Any]:
+    """All of a trajectory but its calls."""
+    return {**{name: getattr(trajectory, name) for name in RECORD_FIELDS}, **detail_document(trajectory)}
+
+
+def record_from_document(document: Mapping[str, Any], calls: tuple[ModelCall, ...]) -> Trajectory:
+    fields = {name: document[name] for name in (*RECORD_FIELDS, *_DETAIL)}
+    fields["policy_kind"] = PolicyKind(fields["policy_kind"])
+    fields["termination"] = Termination(fields["termination"])
+    fields["steps"] = tuple(step_from_document(step) for step in fields["steps"])
+    return Trajectory(**fields, calls=calls)
+
+
+_DETAIL = ("steps", "reward_vector", "verdicts", "patch", "timings", "error", "metadata")
+
+
+def call_document(call: ModelCall) -> dict[str, Any]:
+    """All of a call but its arrays."""
+    return {
+        "sampling": asdict(call.sampling),
+        "policy_versions": [asdict(span) for span in call.policy_versions],
+        "finish_reason": call.finish_reason.value,
+        "context_event": call.context_event.value,
+        "started_at": call.started_at,
+        "duration": call.duration,
+    }
+
+
+def call_from_document(
+    document: Mapping[str, Any], prompt: np.ndarray, generation: list[int], logprobs: list[float]
+) -> ModelCall:
+    return ModelCall(
+        prompt_token_ids=prompt,
+        generation_token_ids=token_array(generation),
+        logprobs=np.array(logprobs, np.float32),
+        sampling=Sampling(**document["sampling"]),
+        policy_versions=tuple(VersionSpan(**span) for span in document["policy_versions"]),
+        finish_reason=FinishReason(document["finish_reason"]),
+        context_event=ContextEvent(document["context_event"]),
+        started_at=document["started_at"],
+        duration=document["duration"],
+    )
+
+
+def token_array(ids: list[int]) -> np.ndarray:
+    """int32 ids. Raises ValueError for what is no token id."""
+    wide = np.array(ids, dtype=object) if ids else np.zeros(0, np.int32)
+    if wide.ndim != 1 or any(not isinstance(one, int) or isinstance(one, bool) for one in ids):
+        raise ValueError("token ids are not a list of integers")
+    if len(ids) and not (min(ids) >= 0 and max(ids) < 1 << 31):
+        raise ValueError(f"token id {min(ids) if min(ids) < 0 else max(ids)} does not fit 31 bits")
+    return wide.astype(np.int32)

@@ -1,0 +1,143 @@
+"""Prefix replay: a recorded trajectory up to a step, and from there a policy's own.
+
+The steps before are run again in the child's sandbox, which therefore has their files, their shell and their background
+jobs; where one does not come back as it was recorded, there is no such state to go on from, and nothing is stored. The
+child's first prompt is the parent's exact token ids at that step. The child records only what is its own: its calls, its
+steps, the whole workspace's patch and verdict. So a loss over it is a loss over the suffix, with the prefix as context, and
+no token of the parent is trained twice. `parent_id` and `branch_step` say where it hangs.
+
+Children of one branch point share a group: they answer the same prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agentgym.errors import AgentGymError, InputError
+from agentgym.sandbox.protocol import SandboxBackend
+from agentgym.store import Trajectory
+from agentgym.store.records import Int32Array, Termination
+from agentgym.tasks.model import Task
+from harness.budget import Budget
+from harness.context import Context
+from harness.episode import run_episode
+from harness.policies.protocol import Policy
+from harness.profile import Profile
+from harness.render import GuardedRenderer
+from harness.replay.reexecute import compare_step, require_same_task
+from harness.replay.turns import Playback
+from harness.stopping import Watch
+from harness.tools import ToolContext
+
+
+class ReplayDiverged(AgentGymError):
+    """A step before the branch did not come back as recorded, so its state cannot be gone on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPrefix:
+    """The first `branch_step` steps of `parent`; see `harness.episode.Prefix`. Raises InputError for a step it has not."""
+
+    parent: Trajectory
+    branch_step: int
+    profile: Profile
+
+    def __post_init__(self) -> None:
+        steps, ended = len(self.parent.steps), self.parent.termination
+        if not 0 <= self.branch_step <= steps:
+            raise InputError(f"trajectory {self.parent_id[:8]} has {steps} steps: branch at 0 to {steps}")
+        if self.branch_step == steps and ended in (Termination.SUBMITTED, Termination.TESTS_PASSED):
+            raise InputError(
+                f"trajectory {self.parent_id[:8]} ended with its last step ({ended.value}): nothing goes on behind it",
+                hint=f"branch at 0 to {steps - 1}",
+            )
+
+    @property
+    def parent_id(self) -> str:
+        return self.parent.id
+
+    @property
+    def first_call(self) -> int:
+        """Which of the parent's calls the child's first one stands in the place of."""
+        steps = self.parent.steps
+        if self.branch_step < len(steps):
+            return steps[self.branch_step].call_index
+        return steps[-1].call_index + 1 if steps else 0
+
+    @property
+    def prompt(self) -> Int32Array | None:
+        """The exact prompt at the branch; None behind the last call, where it has to be rendered."""
+        calls = self.parent.calls
+        return calls[self.first_call].prompt_token_ids if self.first_call < len(calls) else None
+
+    async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
+        """Bring a fresh episode to the branch. Raises ReplayDiverged, and SandboxError."""
+        for index, step in enumerate(self.parent.steps[: self.branch_step]):
+            found = await compare_step(index, step, tools, self.profile.tool_set)
+            if not found.identical:
+                raise ReplayDiverged(
+                    f"trajectory {self.parent_id[:8]}: step {index} ({step.tool}) came back different, so the state at "
+                    f"step {self.branch_step} is not the recorded one:\n{found.diff}",
+                    hint=f"branch at 0 to {index}",
+                )
+            watch.see(step)
+        playback = Playback(self.parent, self.profile, context)
+        for index, call in enumerate(self.parent.calls[: self.first_call]):
+            budget.spend(len(call.generation_token_ids))
+            if not playback.advance(index):
+                raise InputError(f"trajectory {self.parent_id[:8]}: call {index} has no step to go on from")
+        if (prompt := self.prompt) is not None:
+            context.resume(prompt)
+        budget.started = time.monotonic()  # the time that running the prefix again took is not the policy's
+        tools.deadline = budget.deadline
+
+
+async def fork(
+    parent: Trajectory,
+    task: Task,
+    *,
+    step: int,
+    policy: Policy,
+    renderer: GuardedRenderer,
+    profile: Profile,
+    backend: SandboxBackend,
+    rollouts: int = 1,
+    seed: int | None = 0,
+    run_id: str = "",
+    concurrency: int = 4,
+    on_done: Callable[[Trajectory], None] = lambda trajectory: None,
+) -> list[Trajectory]:
+    """Roll the rest of `parent` from `step` on again, `rollouts` times. `on_done` is called with each child as it ends.
+
+    Raises InputError where the task is not the one recorded or the step does not exist, ReplayDiverged, SandboxError.
+    """
+    require_same_task(parent, task)
+    prefix = RecordedPrefix(parent, step, profile)
+    image = await backend.ensure_image(task.image)
+    free = asyncio.Semaphore(concurrency)
+
+    async def one(number: int) -> Trajectory:
+        async with free:
+            child = await run_episode(
+                task,
+                policy=policy,
+                renderer=renderer,
+                profile=profile,
+                backend=backend,
+                image=image,
+                seed=None if seed is None else int(np.random.SeedSequence([seed, step, number]).generate_state(1)[0]),
+                run_id=run_id,
+                group_id=f"{parent.id}@{step}",
+                prefix=prefix,
+            )
+        on_done(child)
+        return child
+
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(one(number)) for number in range(rollouts)]
+    return [task.result() for task in running]

@@ -1,0 +1,75 @@
+"""A trajectory in words: the messages the policy saw and sent, made from its token ids for people and for export.
+
+The opening comes from the task and the stored harness profile, what the policy said from its tokens through the renderer's
+parser, observations from the steps. Nothing made here goes back to tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.store import Store, Trajectory
+from agentgym.store.errors import NotFoundError
+from agentgym.store.transfer import Transcript, recorded_transcript
+from agentgym.tasks import Task, TaskError
+from harness.profile import Profile
+from harness.render import GuardedRenderer
+from harness.replay.turns import Turn, turns_of
+
+FindTask = Callable[[str], Task]
+"""The task with a digest; raises TaskError."""
+
+
+class Transcriber:
+    """Call it with trajectories of `store`; whatever is missing for one (task gone, no profile) leaves its own words out."""
+
+    def __init__(self, store: Store, find_task: FindTask, renderer: GuardedRenderer | None) -> None:
+        self._store = store
+        self._find = find_task
+        self._renderer = renderer
+        self._profiles: dict[str, Profile | None] = {}
+        self._tasks: dict[str, Task | None] = {}
+
+    def __call__(self, trajectory: Trajectory) -> Transcript:
+        profile, task = self._profile(trajectory.harness_digest), self._task(trajectory.task_digest)
+        if profile is None or task is None or self._renderer is None or "transcript" in trajectory.metadata:
+            return recorded_transcript(trajectory)
+        opening = profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id)
+        turns = [[_said(turn), *turn.messages] for turn in turns_of(trajectory, profile, self._renderer)]
+        return Transcript(opening, turns, profile.tool_specs)
+
+    def _profile(self, digest: str) -> Profile | None:
+        if digest not in self._profiles:
+            try:
+                document = self._store.get_document(digest)
+            except NotFoundError:
+                document = {}
+            self._profiles[digest] = Profile.model_validate(document["profile"]) if "profile" in document else None
+        return self._profiles[digest]
+
+    def _task(self, digest: str) -> Task | None:
+        if digest not in self._tasks:
+            try:
+                self._tasks[digest] = self._find(digest)
+            except TaskError:
+                self._tasks[digest] = None
+        return self._tasks[digest]
+
+
+def _said(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": turn.parsed.content or ""}
+    if turn.parsed.reasoning_content:
+        message["reasoning_content"] = turn.parsed.reasoning_content
+    calls = [
+        {
+            "type": "function",
+            "id": call.id or turn.call_id,
+            "function": {"name": call.name, "arguments": call.arguments or {}},
+        }
+        for call in turn.parsed.tool_calls
+        if call.name and not isinstance(call.arguments, str)
+    ]
+    if calls:
+        message["tool_calls"] = calls
+    return message

@@ -1,0 +1,144 @@
+"""Out of one store and into another: equal, or said why not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agentgym.store import Store, TrajectoryFilter
+from agentgym.store.check import check_store
+from agentgym.store.detail import detail_document
+from agentgym.store.filter import RECORD_FIELDS
+from agentgym.store.records import Sampling, Step, Termination
+from agentgym.store.transfer import export, import_file
+
+
+def plain(trajectory):
+    """Everything of a trajectory in comparable form, arrays as bytes; NaN compares by its spelling."""
+    calls = [
+        (
+            (call.prompt_token_ids.dtype, call.prompt_token_ids.tobytes()),
+            (call.generation_token_ids.dtype, call.generation_token_ids.tobytes()),
+            (call.logprobs.dtype, call.logprobs.tobytes()),
+            (call.sampling, call.policy_versions, call.finish_reason, call.context_event),
+            (call.started_at, call.duration),
+        )
+        for call in trajectory.calls
+    ]
+    return [getattr(trajectory, name) for name in RECORD_FIELDS], json.dumps(detail_document(trajectory)), calls
+
+
+@pytest.fixture
+def awkward(make_call, make_trajectory):
+    """Trajectories with everything that formats tend to lose."""
+    odd = replace(
+        make_call([1, 2, 9], [3], (2**31 - 1, 1), event="compacted"),
+        sampling=Sampling(temperature=0.1, top_p=0.30000000000000004, top_k=7, seed=-(2**63)),
+        logprobs=np.array([-0.1], np.float32),
+    )
+    hostile = Step(
+        2, "edit", {"x": float("nan"), "deep": [{"\ud800": None}], "n": 1.5}, "\ud800 \0 \x1b[0m", exit_code=1
+    )
+    calls = make_call([1, 2], [3, 4], (7, 1), (8, 1)), make_call([1, 2, 3, 4, 5], []), odd
+    return [
+        make_trajectory(
+            *calls, id="a" * 32, steps=(*make_trajectory().steps, hostile), patch="\udcff", created_at=1.25
+        ),
+        make_trajectory(make_call([5], [6]), id="b" * 32, steps=(), parent_id="a" * 32, branch_step=1, created_at=2.0),
+        replace(
+            make_trajectory(id="c" * 32, created_at=3.0),
+            calls=(),
+            steps=(),
+            reward=None,
+            termination=Termination.ENVIRONMENT_FAILURE,
+            error="the disk was full",
+        ),
+    ]
+
+
+@pytest.fixture
+def full(tmp_path: Path, awkward):
+    with Store.open(tmp_path / "from.db") as opened:
+        for one in awkward:
+            opened.add(one)
+        opened.put_document("sha256:harness", "harness", {"profile": {"name": "p"}})
+        yield opened
+
+
+@pytest.mark.parametrize("format", ["json", "atif"])
+@pytest.mark.parametrize("target", ["one.jsonl", "many"])
+def test_what_comes_back_from_an_export_is_equal(full, awkward, tmp_path, format, target) -> None:
+    report = export(full, TrajectoryFilter(), format, tmp_path / target)
+    assert (report.trajectories, report.left_out) == (3, {})
+    with Store.open(tmp_path / "to.db") as other:
+        taken = import_file(other, tmp_path / target)
+        assert (taken.added, taken.known, taken.refused) == (3, 0, [])
+        for one in awkward:
+            assert plain(other.get(one.id)) == plain(one)
+        assert check_store(other).ok
+        again = import_file(other, tmp_path / target)
+        assert (again.added, again.known) == (0, 3)
+        if format == "json":
+            assert other.get_document("sha256:harness") == {"profile": {"name": "p"}}
+
+
+def test_a_run_may_be_renamed_on_the_way_in(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    with Store.open(tmp_path / "to.db") as other:
+        import_file(other, tmp_path / "x.jsonl", run_id="theirs")
+        assert [one.run_id for one in other.query()] == ["theirs"]
+
+
+def test_a_broken_line_is_named_and_the_others_are_taken(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(), "json", tmp_path / "x.jsonl")
+    first, second, third = (tmp_path / "x.jsonl").read_text().splitlines()
+    wrong = json.loads(second)
+    wrong["calls"][0]["logprobs"] = []
+    newer = json.loads(third) | {"version": 2}
+    lines = [first, json.dumps(wrong), json.dumps(newer), "{", '{"a": 1}', "[]", "", second[:-2] + "x}"]
+    (tmp_path / "y.jsonl").write_text("\n".join(lines))
+    with Store.open(tmp_path / "to.db") as other:
+        report = import_file(other, tmp_path / "y.jsonl")
+        assert (report.added, other.count()) == (1, 1)
+    places = [one.split(": ")[0].rpartition(":")[2] for one in report.refused]
+    assert places == ["2", "3", "4", "5", "6", "8"]
+    assert "logprobs for 1 generated tokens" in report.refused[0]
+    assert "version 2" in report.refused[1]
+    assert "neither an agentgym document nor ATIF, but an object with ['a']" in report.refused[3]
+
+
+@pytest.mark.parametrize(
+    "change", [{"shared": 1}, {"suffix_token_ids": [-1]}, {"suffix_token_ids": [1.5]}, {"suffix_token_ids": [[1]]},
+               {"generation_token_ids": [2**31]}, {"finish_reason": "bored"}, {"sampling": {"heat": 1}}]
+)  # fmt: skip
+def test_what_is_no_call_is_refused(full, tmp_path, change) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text())
+    document["calls"][0] |= change
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        report = import_file(other, tmp_path / "x.jsonl")
+        assert (len(report.refused), other.count()) == (1, 0)
+
+
+def test_an_export_that_fails_leaves_no_file_that_looks_whole(full, tmp_path) -> None:
+    def breaks(_: object):
+        raise RuntimeError("no words")
+
+    with pytest.raises(RuntimeError):
+        export(full, TrajectoryFilter(), "atif", tmp_path / "x.jsonl", transcribe=breaks)
+    assert not list(tmp_path.glob("*x.jsonl*"))
+
+
+def test_spans_of_a_foreign_kind_never_pass_the_contract(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text())
+    document["calls"][0]["policy_versions"] = [{"version": 1, "start": 0, "end": 1}]
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        [refused] = import_file(other, tmp_path / "x.jsonl").refused
+    assert "cover 1 of 2" in refused

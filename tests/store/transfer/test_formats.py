@@ -1,0 +1,174 @@
+"""What other people's tools make of an export: harbor's models, Arrow, a chat template, SWE-bench's evaluation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agentgym.store import Store, TrajectoryFilter
+from agentgym.store.check import check_store
+from agentgym.store.records import Step, Termination
+from agentgym.store.sequences import sequences
+from agentgym.store.transfer import Transcript, TransferError, export, import_file
+from agentgym.store.transfer import parquet as parquet_format
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with Store.open(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def told(trajectory) -> Transcript:
+    opening = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Mend it."}]
+    call = {"type": "function", "id": "call_0", "function": {"name": "bash", "arguments": {"command": "ls"}}}
+    turns = [
+        [{"role": "assistant", "content": "I look.", "reasoning_content": "Hm.", "tool_calls": [call]},
+         {"role": "tool", "tool_call_id": "call_0", "name": "bash", "content": "a.py"}],
+        [{"role": "assistant", "content": "Done."}],
+    ]  # fmt: skip
+    return Transcript(opening, turns, [{"type": "function", "function": {"name": "bash", "parameters": {}}}])
+
+
+def test_harbor_takes_what_is_exported_as_atif(store, make_call, make_trajectory, tmp_path, harbor_faults) -> None:
+    hostile = Step(0, "bash", {"x": float("inf"), "\ud800": "\udfff"}, "\ud800\0", exit_code=1)
+    store.add(make_trajectory(id="a", created_at=1.0))
+    store.add(make_trajectory(make_call([1], [2]), id="b", steps=(hostile,), patch="\udcff", created_at=2.0))
+    failed = make_trajectory(id="c", steps=(), reward=None, termination=Termination.ENVIRONMENT_FAILURE, created_at=3.0)
+    store.add(replace(failed, calls=(), error="no disk"))
+    export(store, TrajectoryFilter(), "atif", tmp_path / "x.jsonl", transcribe=told)
+    assert harbor_faults(tmp_path / "x.jsonl") == []
+    first = json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0])
+    sources = [(step["source"], step["message"]) for step in first["steps"]]
+    assert sources == [("system", "Be brief."), ("user", "Mend it."), ("agent", "I look."), ("agent", "Done.")]
+    agent = first["steps"][2]
+    assert agent["metrics"]["completion_token_ids"] == [4, 5]
+    assert agent["metrics"]["prompt_token_ids"] == [1, 2, 3]
+    assert agent["tool_calls"][0]["arguments"] == {"command": "ls"}
+    assert agent["reasoning_content"] == "Hm."
+    assert (first["extra"]["reward"], first["final_metrics"]["total_completion_tokens"]) == (1.0, 3)
+
+
+def test_the_check_of_harbors_models_can_fail(tmp_path, harbor_faults) -> None:
+    (tmp_path / "x.jsonl").write_text('{"schema_version": "ATIF-v1.7", "agent": {"name": "x"}, "steps": []}')
+    assert len(harbor_faults(tmp_path / "x.jsonl")) == 1
+
+
+def test_real_atif_comes_in_with_its_tokens_or_as_no_evidence(store, shared, tmp_path, harbor_faults) -> None:
+    folder = shared / "data" / "trajectories" / "atif"
+    taken = {path.name: import_file(store, path) for path in sorted(folder.glob("*.json"))}
+    refused = {name for name, report in taken.items() if report.refused}
+    assert refused == {name for name in taken if name.endswith(".traces.json")}  # another format
+    assert all(report.added == 1 for name, report in taken.items() if name not in refused)
+    assert check_store(store).ok
+
+    with_tokens = store.get(taken["terminus_2__hello-world-context-summarization.trajectory.json"].ids[0])
+    document = json.loads((folder / "terminus_2__hello-world-context-summarization.trajectory.json").read_text())
+    agents = [step for step in document["steps"] if step["source"] == "agent" and step.get("llm_call_count") != 0]
+    metrics = [step["metrics"] for step in agents]
+    assert [call.generation_token_ids.tolist() for call in with_tokens.calls] == [
+        one["completion_token_ids"] for one in metrics
+    ]
+    assert [call.prompt_token_ids.tolist() for call in with_tokens.calls] == [
+        one["prompt_token_ids"] for one in metrics
+    ]
+    assert with_tokens.calls[0].sampling.temperature == 0.7
+    assert with_tokens.reward is None
+
+    text_only = store.get(taken["openhands__hello-world.trajectory.json"].ids[0])
+    assert taken["openhands__hello-world.trajectory.json"].without_tokens == 1
+    assert [step.tool for step in text_only.steps] == ["str_replace_editor", "finish"]
+    assert store.count(TrajectoryFilter(trainable=True)) == 0
+
+    export(store, TrajectoryFilter(), "atif", tmp_path / "again.jsonl")
+    assert harbor_faults(tmp_path / "again.jsonl") == []
+    copied = store.get(
+        taken["terminus_2__hello-world-context-summarization.trajectory.summarization-1-answers.json"].ids[0]
+    )
+    assert len(copied.calls) == 1  # the rest is another trajectory's
+
+    again = [import_file(store, path) for path in sorted(folder.glob("*.trajectory.json"))]
+    assert all((one.added, one.known) == (0, 1) for one in again)
+
+
+def test_a_verdict_makes_foreign_tokens_evidence(store, shared, tmp_path) -> None:
+    source = shared / "data" / "trajectories" / "atif" / "terminus_2__hello-world-context-summarization.trajectory.json"
+    document = json.loads(source.read_text())
+    document["extra"] = {"reward": 1.0, "task_id": "hello"}
+    spoken = [step for step in document["steps"] if step["source"] == "agent"]
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    import_file(store, tmp_path / "x.json")
+    del spoken[1]["metrics"]["logprobs"]
+    (tmp_path / "y.json").write_text(json.dumps(document))
+    assert import_file(store, tmp_path / "y.json").without_tokens == 1
+    [only] = store.query(TrajectoryFilter(trainable=True))
+    assert (only.task_id, only.reward) == ("hello", 1.0)
+
+
+def test_parquet_holds_the_sequences_bit_for_bit_in_the_layout_of_datasets(
+    store, make_call, make_trajectory, tmp_path, monkeypatch
+) -> None:
+    arrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (pip install 'agentgym[parquet]')")
+    monkeypatch.setattr(parquet_format, "GROUP_TOKENS", 16)
+    monkeypatch.setattr(parquet_format, "SHARD_TOKENS", 32)
+    compacted = make_call([1, 2], [3, 4]), make_call([1, 9], [5], event="compacted")
+    made = [make_trajectory(*compacted, id=f"{i:02}", steps=(), created_at=float(i)) for i in range(9)]
+    made += [make_trajectory(id="x", split="held-out", reward=None, patch="\udcff", created_at=9.0)]
+    made += [make_trajectory(make_call([1], []), id="silent", steps=(), created_at=10.0)]
+    for one in made:
+        store.add(one)
+    report = export(store, TrajectoryFilter(), "parquet", tmp_path / "set")
+    assert (report.trajectories, report.rows) == (10, 19)
+    assert report.left_out == {"the policy sampled nothing": 1}
+    names = sorted(path.name for path in (tmp_path / "set" / "data").iterdir())
+    assert names[0] == "held_out-00000-of-00001.parquet"
+    assert names[1:] == [f"train-{i:05d}-of-{len(names) - 1:05d}.parquet" for i in range(len(names) - 1)]
+    assert len(names) > 2
+    assert "split: held_out" in (tmp_path / "set" / "README.md").read_text()
+
+    train = sorted((tmp_path / "set" / "data").glob("train-*"))
+    table = [row for path in train for row in arrow.read_table(path).to_pylist()]
+    assert table[0].keys() >= {"id", "reward", "termination"}
+    wanted = [sequence for one in made[:9] for sequence in sequences(one)]
+    assert len(table) == len(wanted)
+    for row, sequence in zip(table, wanted, strict=True):
+        assert (row["id"], row["sequence"]) == (sequence.trajectory_id, sequence.index)
+        for name in ("token_ids", "action_mask", "logprobs", "policy_version", "call_index", "temperature"):
+            theirs = np.array(row[name], getattr(sequence, name).dtype)
+            np.testing.assert_array_equal(theirs, getattr(sequence, name), strict=True)
+    with pytest.raises(TransferError, match="exists already"):
+        export(store, TrajectoryFilter(), "parquet", tmp_path / "set")
+
+
+def test_sft_holds_whole_conversations_and_counts_the_others(store, make_call, make_trajectory, tmp_path) -> None:
+    store.add(make_trajectory(id="a", created_at=1.0))
+    store.add(make_trajectory(make_call([1], [2]), make_call([9], [3], event="rewritten"), id="b", steps=()))
+    report = export(store, TrajectoryFilter(), "sft", tmp_path / "sft.jsonl", transcribe=told)
+    assert report.left_out == {"its context was compacted, cut or rewritten": 1}
+    [row] = map(json.loads, (tmp_path / "sft.jsonl").read_text().splitlines())
+    assert [message["role"] for message in row["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
+    assert row["messages"][2]["tool_calls"][0]["function"] == {"name": "bash", "arguments": {"command": "ls"}}
+    assert row["tools"][0]["function"]["name"] == "bash"
+    silent = export(store, TrajectoryFilter(), "sft", tmp_path / "silent.jsonl")
+    assert silent.trajectories == 0
+    assert any("words are not known" in reason for reason in silent.left_out)
+
+
+def test_predictions_name_each_instance_once_a_file(store, make_trajectory, tmp_path) -> None:
+    for number, task in enumerate(["t1", "t2", "t1", "t1"]):
+        store.add(make_trajectory(id=f"{number}", task_id=task, patch=f"patch {number}\n", created_at=float(number)))
+    store.add(make_trajectory(id="4", reward=None, termination=Termination.CANCELLED, created_at=4.0))
+    report = export(store, TrajectoryFilter(), "predictions", tmp_path / "preds.jsonl")
+    rows = [[json.loads(line) for line in Path(file).read_text().splitlines()] for file in report.files]
+    assert [[(row["instance_id"], row["model_patch"]) for row in file] for file in rows] == [
+        [("t1", "patch 0\n"), ("t2", "patch 1\n")],
+        [("t1", "patch 2\n")],
+        [("t1", "patch 3\n")],
+    ]
+    assert [Path(file).name for file in report.files] == ["preds.jsonl", "preds.2.jsonl", "preds.3.jsonl"]
+    assert rows[0][0]["model_name_or_path"] == "smollm2"
+    assert report.left_out == {"it ended with cancelled": 1}
