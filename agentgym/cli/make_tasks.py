@@ -1,4 +1,4 @@
-"""`agentgym tasks from-pypi|from-git|import|mutate|export|report`: where tasks come from, and how they leave.
+"""`agentgym tasks from-pypi|from-git|import|export|report`: where tasks come from, and how they leave.
 
 What is made is written as task directories below `--out` and entered in the registry at once, as `registered`: `agentgym tasks
 validate` is the gate before anybody is paid for solving them.
@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, progress, stderr
+from agentgym.cli.output import emit, stderr
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import InputError
 from agentgym.sandbox.protocol import SandboxBackend
@@ -27,9 +27,6 @@ from agentgym.tasks.from_git import from_git
 from agentgym.tasks.from_pypi import PairOptions, from_pypi
 from agentgym.tasks.importers import BENCHMARKS, ImportReport, Refusal, import_rows
 from agentgym.tasks.importers.terminal_bench import import_terminal_bench
-from agentgym.tasks.mutation import mutate
-from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
-from agentgym.tasks.mutation.family import FamilyReport
 from agentgym.tasks.registry import Registry
 from agentgym.tasks.survival import insert, survival_report
 
@@ -46,7 +43,6 @@ def register(group: typer.Typer) -> None:
     group.command("from-pypi")(pypi)
     group.command("from-git")(git)
     group.command("import")(import_file)
-    group.command("mutate")(mutate_code)
     group.command("export")(export)
     group.command("report")(report_survival)
 
@@ -104,7 +100,7 @@ def import_file(
         report = ImportReport((import_terminal_bench(Path(source), out),), ())
     else:
         report = import_rows(benchmark, source, out, sources=sources)
-    entries = _enter(open_registry(store), list(report.written))
+    entries = enter(open_registry(store), list(report.written))
     lines = [f"{len(report.written)} tasks, {len(report.refused)} rows refused", *_reasons(report.refused)]
     if report.ungraded:
         lines += [f"{len(report.ungraded)} tasks cannot be graded", *_reasons(report.ungraded)]
@@ -122,44 +118,6 @@ def import_file(
 
 def _reasons(entries: Sequence[Refusal]) -> list[str]:
     return [f"  {entry.place} {entry.instance_id}: {entry.reason}" for entry in entries]
-
-
-def mutate_code(
-    sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
-    count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, help="Sources tried at once.")] = 2,
-    out: OUT = DEFAULT_OUT,
-    backend: BACKEND = "auto",
-    store: STORE = DEFAULT_STORE,
-    as_json: JSON = False,
-) -> None:
-    """Put new bugs into healthy code and keep those that its tests notice. No source module is in both splits."""
-    report = asyncio.run(_mutate(sources, count, seed, jobs, out, backend))
-    entries = _enter(open_registry(store), report.written)
-    dropped = ", ".join(f"{number} {why}" for why, number in report.dropped.most_common())
-    text = f"{len(report.written)} tasks in {out}" + (f"; dropped: {dropped}" if dropped else "")
-    emit({"tasks": entries, "dropped": dict(report.dropped)}, text, as_json=as_json)
-
-
-async def _mutate(sources: list[str], count: int, seed: int, jobs: int, out: Path, name: Any) -> FamilyReport:
-    async with backend_for(name, owner="mutate") as opened:
-        bases: list[Base] = []
-        for source in sources:
-            package, pinned, version = source.partition("==")
-            if source == "snippets":
-                bases += snippet_bases()
-            elif pinned:
-                bases.append(await release_base(package, version, opened))
-            else:
-                bases.append(directory_base(Path(source)))
-        with progress() as bars:
-            bar = bars.add_task("bugs that tests notice", total=count)
-
-            def show(report: FamilyReport) -> None:
-                bars.update(bar, completed=len(report.written))
-
-            return await mutate(bases, count, out, opened, seed=seed, workers=jobs, on_task=show)
 
 
 def export(
@@ -220,10 +178,11 @@ def _make(
         f"left out: {len(found.broken)} that fail even when solved, {len(found.unstable)} that disagree with themselves\n"
         f"next: agentgym tasks validate {root.name}"
     )
-    emit({"task": _enter(open_registry(store), [root])[0], **counts}, escape(text), as_json=as_json)
+    emit({"task": enter(open_registry(store), [root])[0], **counts}, escape(text), as_json=as_json)
 
 
-def _enter(registry: Registry, directories: list[Path]) -> list[dict[str, str]]:
+def enter(registry: Registry, directories: list[Path]) -> list[dict[str, str]]:
+    """Register task directories, and say of each what it is now."""
     entries = [registry.register(load_task(directory)) for directory in directories]
     return [
         {"id": entry.id, "digest": entry.digest, "directory": str(entry.root), "status": entry.status}

@@ -16,13 +16,14 @@ from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
+from agentgym.tasks.loader import task_directories
 from agentgym.tasks.registry import RegisteredTask, Registry
 
 DEFAULT_STORE = "runs/agentgym.db"
 STORE = Annotated[
     str, typer.Option("--store", metavar="URL", envvar=STORE_VARIABLE, help="SQLite path or SQLAlchemy URL.")
 ]
-NAMES = Annotated[list[str], typer.Argument(metavar="TASK", help="Ids, directories, or all.")]
+NAMES = Annotated[list[str], typer.Argument(metavar="TASK", help="Ids, directories of tasks, or all.")]
 BACKEND = Annotated[
     BackendName, typer.Option("--backend", help="Where commands run; auto: Docker if an engine answers, else local.")
 ]
@@ -44,7 +45,10 @@ def open_registry(store: str) -> Registry:
 
 
 def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
-    """Tasks by id, digest or directory; "all" is every registered one. Raises TaskError naming the nearest id."""
+    """Tasks by id, digest, directory, or folder of directories; "all" is every registered one.
+
+    Raises TaskError naming the nearest id.
+    """
     entries = {entry.id: entry for entry in registry.list()}
     found: dict[str, Task] = {}
     for name in names:
@@ -53,8 +57,9 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
         elif name in entries:
             tasks = [_current(entries[name], registry)]
         elif Path(name).is_dir():
-            tasks = [load_task(Path(name))]
-            registry.register(tasks[0])
+            tasks = [load_task(root) for root in task_directories(Path(name))]
+            for task in tasks:
+                registry.register(task)
         elif name.startswith("sha256:"):
             tasks = [registry.get(name).load()]
         else:

@@ -11,12 +11,13 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from agentgym.cli import make_tasks
+from agentgym.cli import make_tasks, mutate_tasks, pairs
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import AgentGymError
 from agentgym.tasks import Task, load_task
+from agentgym.tasks.loader import task_directories
 from agentgym.tasks.registry import RegisteredTask, Registry
 from agentgym.tasks.report import ValidationReport
 from agentgym.tasks.validation import validate
@@ -28,7 +29,8 @@ def register(app: typer.Typer) -> None:
     group.command("show")(show)
     group.command("register")(register_tasks)
     group.command("validate")(validate_tasks)
-    make_tasks.register(group)
+    for module in (make_tasks, mutate_tasks, pairs):
+        module.register(group)
     app.add_typer(group, name="tasks")
 
 
@@ -77,13 +79,14 @@ def show(
 
 def register_tasks(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIRECTORY", help="Task directories in the Harbor layout.")
+        list[Path],
+        typer.Argument(metavar="DIRECTORY", help="Task directories in the Harbor layout, or folders of them."),
     ],
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
     """Check task directories and enter them in the registry. Nothing is entered if any is broken."""
-    tasks = [load_task(directory) for directory in directories]
+    tasks = [load_task(root) for directory in directories for root in task_directories(directory)]
     registry = Registry(store)
     entries = [registry.register(task) for task in tasks]
     lines = [f"{entry.id}: {entry.status} ({entry.digest[:19]})" for entry in entries]

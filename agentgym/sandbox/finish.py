@@ -24,17 +24,7 @@ AGENT_HOME = "/home/agent"
 FINISH_VERSION = 1
 """Part of every image's cache key: raise it when the script below changes."""
 
-_SCRIPT = r"""
-set -eu
-cd "$1"
-owner=$2
-if ! grep -q '^[^:]*:[^:]*:1000:' /etc/passwd; then
-    echo 'agent:x:1000:1000:agent:/home/agent:/bin/sh' >> /etc/passwd
-    echo 'agent:x:1000:' >> /etc/group
-fi
-mkdir -p /home/agent
-rm -rf /root/.cache /home/agent/.cache /var/cache/apt/archives/*.deb /var/lib/apt/lists/* /tmp/* /tmp/.[!.]* /var/tmp/*
-if command -v git >/dev/null 2>&1; then
+COMMIT = r"""
     export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
     export GIT_AUTHOR_NAME=agentgym GIT_AUTHOR_EMAIL=agentgym@localhost GIT_AUTHOR_DATE='2000-01-01T00:00:00+0000'
     export GIT_COMMITTER_NAME=agentgym GIT_COMMITTER_EMAIL=agentgym@localhost
@@ -52,7 +42,21 @@ if command -v git >/dev/null 2>&1; then
     rm -f "$list"
     git -c core.logAllRefUpdates=false -c commit.gpgsign=false commit -q --allow-empty --no-verify -m 'task environment'
     rm -rf .git/logs .git/COMMIT_EDITMSG
-    unset GIT_CONFIG_NOSYSTEM
+"""
+"""Makes the current directory a repository of one commit, whatever it was before; needs git and no right but to write there."""
+
+_SCRIPT = r"""
+set -eu
+cd "$1"
+owner=$2
+if ! grep -q '^[^:]*:[^:]*:1000:' /etc/passwd; then
+    echo 'agent:x:1000:1000:agent:/home/agent:/bin/sh' >> /etc/passwd
+    echo 'agent:x:1000:' >> /etc/group
+fi
+mkdir -p /home/agent
+rm -rf /root/.cache /home/agent/.cache /var/cache/apt/archives/*.deb /var/lib/apt/lists/* /tmp/* /tmp/.[!.]* /var/tmp/*
+if command -v git >/dev/null 2>&1; then
+{commit}    unset GIT_CONFIG_NOSYSTEM
     git config --system --replace-all safe.directory '*'
     git config --system user.name agent
     git config --system user.email agent@localhost
@@ -65,7 +69,7 @@ else
     if [ "$owner" != none ]; then chown -R "$owner" .; fi
 fi
 if [ "$owner" != none ]; then chown -R "$owner" /home/agent .git 2>/dev/null || true; fi
-"""
+""".replace("{commit}", COMMIT.lstrip("\n"))
 
 
 _APT_AS_ROOT = """mkdir -p /etc/apt/apt.conf.d && echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/99agentgym"""

@@ -1,6 +1,6 @@
 """The backend that everybody uses: an engine behind admission, throttle and warm pool, with the same protocol.
 
-    start    warm pool -> admission (capacity) -> throttle (starts in flight, back-off) -> engine
+    start    warm pool -> admission (capacity) -> throttle (starts in flight, back-off) -> engine -> overlay
     close    engine -> capacity given back -> whoever waits goes on, shelves are filled
 
 The whole-sandbox time limit is kept here too, counted from when a sandbox is handed out: at its end the sandbox is closed and
@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentgym.sandbox import overlay
 from agentgym.sandbox.admission import Admission, Lease
 from agentgym.sandbox.capacity import Capacity, Cost
 from agentgym.sandbox.pool import Pool
@@ -61,11 +62,11 @@ class QueueMetrics:
 class ManagedSandbox:
     """A sandbox and its lease; see `agentgym.sandbox.protocol.Sandbox`. inner: the engine's own."""
 
-    def __init__(self, inner: Sandbox, backend: ManagedBackend, lease: Lease, lifetime_s: float) -> None:
+    def __init__(self, inner: Sandbox, image: Image, backend: ManagedBackend, lease: Lease, lifetime_s: float) -> None:
         self.inner = inner
         self.id = inner.id
         self.backend = inner.backend
-        self.image = inner.image
+        self.image = image
         self._managed = backend
         self._lease = lease
         self._lifetime_s = lifetime_s
@@ -117,7 +118,7 @@ class ManagedSandbox:
 
     async def snapshot(self) -> Image:
         try:
-            return await self.inner.snapshot()
+            return replace(await self.inner.snapshot(), spec=overlay.without(self.image).spec)
         except SandboxError as error:
             raise self._named(error) from error
 
@@ -160,22 +161,28 @@ class ManagedBackend:
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
         async with self._builds:
-            return await self.engine.ensure_image(spec)
+            return overlay.above(spec, await self.engine.ensure_image(overlay.below(spec)))
 
     async def start(self, image: Image, limits: Limits = Limits()) -> ManagedSandbox:
         """A sandbox, from the pool or new; waits while the engine is full, and while it recovers from errors."""
-        if found := await self._pool.take(image, limits):
+        below = overlay.without(image)
+        if found := await self._pool.take(below, limits):
             inner, lease = found
             self._admission.hold(lease)
         else:
             lease = await self._admission.admit(Cost.of(limits))
             try:
-                inner = await self._throttle.run(lambda: self.engine.start(image, limits))
+                inner = await self._throttle.run(lambda: self.engine.start(below, limits))
             except BaseException:
                 lease.release()
                 raise
-        sandbox = ManagedSandbox(inner, self, lease, limits.lifetime_s)
+        sandbox = ManagedSandbox(inner, image, self, lease, limits.lifetime_s)
         self._live.add(sandbox)
+        try:
+            await overlay.lay(sandbox)
+        except BaseException:
+            await sandbox.close()
+            raise
         self._pool.refill()
         return sandbox
 

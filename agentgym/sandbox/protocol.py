@@ -72,12 +72,24 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """Files that the Dockerfile's last line copies to the workdir, so that an image without them serves many tasks.
+
+    folder: name in the build context. below: "sha256:..." of everything that line does not read (the key of that image).
+    """
+
+    folder: str
+    below: str
+
+
+@dataclass(frozen=True, slots=True)
 class ImageSpec:
     """What an image is built from: a directory with a Dockerfile, or a name to pull.
 
     context: build context, holds `Dockerfile`. digest: "sha256:..." of everything the build reads (the cache key).
     workdir: where commands start. user: "agent", our unprivileged one who owns the workdir, or "image", whom the image
     itself names (root where it names nobody): never with more capabilities than none. The local backend knows only the first.
+    overlay: may be used to share an image; building the whole Dockerfile gives the same.
     """
 
     name: str
@@ -87,6 +99,7 @@ class ImageSpec:
     workdir: str = "/testbed"
     env: Mapping[str, str] = field(default_factory=dict)
     user: Literal["agent", "image"] = "agent"
+    overlay: Overlay | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,15 @@ def content_files(root: Path) -> Iterator[Path]:
     yield from sorted(found, key=lambda path: path.relative_to(root).as_posix().encode())
 
 
-def tree_digest(root: Path, *, salt: bytes = b"") -> str:
-    """`sha256:<hex>` over the content of `root`; `salt` adds what lies outside the tree (a workdir, an environment)."""
+def tree_digest(root: Path, *, salt: bytes = b"", without: str | None = None) -> str:
+    """`sha256:<hex>` over the content of `root`.
+
+    salt: adds what lies outside the tree (a workdir, an environment). without: a top-level folder that does not count.
+    """
     total = hashlib.sha256(salt)
     for path in content_files(root):
+        if path.relative_to(root).parts[0] == without:
+            continue
         name = path.relative_to(root).as_posix().encode()
         if path.is_symlink():
             kind, data = b"l", os.readlink(path).encode()

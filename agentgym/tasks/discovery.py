@@ -3,6 +3,8 @@
     ids     what pytest collects from the hidden tests on the solved tree
     gold    tests that pass in every repeat with the gold patch
     empty   of those: never passed without it → FAIL_TO_PASS; always passed → PASS_TO_PASS; else unstable, and dropped
+    apart   the FAIL_TO_PASS tests without each other: one that passes then had only been spoilt by another's failure (a
+            registration left behind, a changed global), and is dropped as unstable too
 
 Going through `agentgym.verify.grade` means that hangs, crashes and lost results mean here what they will mean for a
 reward.
@@ -12,12 +14,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.tasks.model import Task, TaskError
 from agentgym.verify import Grade, Patch, grade
+
+PATIENCE = 3
+"""Tests that take this much longer without the solution hang there; running them apart would hang again and again."""
 
 _COLLECTOR = """
 import json, os
@@ -59,7 +64,11 @@ async def discover(task: Task, backend: SandboxBackend, *, repeats: int = 2) -> 
     unsolved = [
         await _judge(replace(everything, fail_to_pass=tuple(sound)), b"", backend, image) for _ in range(repeats)
     ]
-    fail_to_pass = tuple(test for test in sound if not any(_passed(one, test) for one in unsolved))
+    failing = [test for test in sound if not any(_passed(one, test) for one in unsolved)]
+    fail_to_pass = tuple(failing)
+    if max(one.duration for one in unsolved) < PATIENCE * max(one.duration for one in solved):
+        spoilt = await _spoilt(replace(everything, pass_to_pass=()), failing, backend, image)
+        fail_to_pass = tuple(test for test in failing if test not in spoilt)
     pass_to_pass = tuple(test for test in sound if all(_passed(one, test) for one in unsolved))
     stable = {*fail_to_pass, *pass_to_pass}
     broken = tuple(test for test in ids if not any(_passed(one, test) for one in solved))
@@ -71,6 +80,22 @@ async def discover(task: Task, backend: SandboxBackend, *, repeats: int = 2) -> 
         reasons=_reasons(unsolved[0].log, fail_to_pass),
         seconds=max(one.duration for one in (*solved, *unsolved)),
     )
+
+
+async def _spoilt(task: Task, failing: Sequence[str], backend: SandboxBackend, image: Image) -> set[str]:
+    """Those of the failing tests that pass on the unsolved tree when some of the others do not run."""
+    found: set[str] = set()
+    for part in apart(failing):
+        one = await _judge(replace(task, fail_to_pass=part), b"", backend, image)
+        found.update(test for test in part if _passed(one, test))
+    return found
+
+
+def apart(tests: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Parts of the tests such that any two are without each other at least once: halves by each bit of their number."""
+    for bit in range((len(tests) - 1).bit_length()):
+        for value in (0, 1):
+            yield tuple(test for number, test in enumerate(tests) if number >> bit & 1 == value)
 
 
 def _passed(one: Grade, test: str) -> bool:

@@ -20,7 +20,8 @@ from agentgym.tasks.toml import table
 class FilesRecipe:
     """context: what the Dockerfile copies, by name. before, after: trees without and with the solution.
 
-    source: files that differ between them. tests: test-owned files of `after`.
+    source: files that differ between them. tests: test-owned files of `after`. overlay: what is laid over the workdir
+    last (the Dockerfile does not mention it), so that tasks which differ in nothing else share an image.
     """
 
     id: str
@@ -40,6 +41,7 @@ class FilesRecipe:
     split: str = "train"
     licence: str = ""
     tags: Sequence[str] = field(default_factory=tuple)
+    overlay: Path | None = None
 
 
 def write_files_task(recipe: FilesRecipe, parent: Path) -> Path:
@@ -50,7 +52,11 @@ def write_files_task(recipe: FilesRecipe, parent: Path) -> Path:
     for name, source in recipe.context.items():
         copy_tree(source, root / "environment" / name)
     (root / "environment").mkdir(parents=True, exist_ok=True)
-    (root / "environment/Dockerfile").write_text(recipe.dockerfile, encoding="utf-8")
+    dockerfile = recipe.dockerfile
+    if recipe.overlay:
+        copy_tree(recipe.overlay, root / "environment/overlay")
+        dockerfile += "COPY overlay/ /testbed/\n"
+    (root / "environment/Dockerfile").write_text(dockerfile, encoding="utf-8")
     for name in recipe.tests:
         copy_tree(recipe.after / name, root / "tests/hidden" / name)
     shutil.copyfile(harbor_verify.__file__, root / "tests/harbor_verify.py")
@@ -93,6 +99,7 @@ def _manifest(recipe: FilesRecipe) -> str:
         "test_paths": list(recipe.test_paths),
         "split": recipe.split,
         "licence": recipe.licence,
+        **({"overlay": "overlay"} if recipe.overlay else {}),
     }
     return "\n".join(
         [

@@ -13,17 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentgym.sandbox.protocol import ImageSpec, Limits, SandboxBackend
-from agentgym.tasks import fetch_sdist
 from agentgym.tasks.digest import content_files, tree_digest
 from agentgym.tasks.discovery import Discovery, discover
 from agentgym.tasks.instructions import instruction_from_failures
 from agentgym.tasks.loader import load_task
 from agentgym.tasks.manifest import PypiSource
 from agentgym.tasks.model import TaskError
-from agentgym.tasks.pypi import PypiMaterial, SourceUnavailable, release_tree, split_files
+from agentgym.tasks.pypi import PypiMaterial, SourceUnavailable, index_files, release_tree, split_files
 from agentgym.tasks.pypi_pair import PairRecipe, guess_test_paths, write_task
 from agentgym.tasks.requirements import build_requirements, pin, requirements_of
 
+Files = Sequence[tuple[str, str | None]]
+"""(filename, sha256) as an index lists them."""
 MAX_SOURCE_LINES = 400
 _PROBE = "tests/placeholder.py::test"
 _LICENCE = (
@@ -49,22 +50,20 @@ class PairOptions:
     tags: Sequence[str] = ()
 
 
-def pin_release(package: str, version: str) -> tuple[str, str]:
-    """(filename, sha256) of the version's source distribution; raises SourceUnavailable."""
+def pin_release(package: str, version: str, offered: Files | None = None) -> tuple[str, str]:
+    """(filename, sha256) of the version's source distribution; raises SourceUnavailable. offered: what the index lists."""
     name = r"[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", package))
     wanted = re.compile(rf"{name}-{re.escape(version)}\.tar\.(gz|bz2|xz)", re.IGNORECASE)
-    try:
-        files = [(file, digest) for file, _, digest in fetch_sdist.list_files(package) if wanted.fullmatch(file)]
-    except fetch_sdist.FetchError as error:
-        raise SourceUnavailable(str(error)) from error
-    for file, digest in files:
-        if digest:
+    for file, digest in index_files(package) if offered is None else offered:
+        if digest and wanted.fullmatch(file):
             return file, digest
     raise SourceUnavailable(f"no index offers a source distribution of {package} {version} with its sha256")
 
 
-def pin_pair(package: str, old: str, new: str) -> PypiSource:
-    (old_file, old_sha256), (new_file, new_sha256) = pin_release(package, old), pin_release(package, new)
+def pin_pair(package: str, old: str, new: str, offered: Files | None = None) -> PypiSource:
+    """Both releases as the index pins them; raises SourceUnavailable."""
+    offered = index_files(package) if offered is None else offered
+    (old_file, old_sha256), (new_file, new_sha256) = (pin_release(package, version, offered) for version in (old, new))
     return PypiSource(
         kind="pypi", package=package, old=old, new=new, old_filename=old_file, new_filename=new_file,
         old_sha256=old_sha256, new_sha256=new_sha256,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agentgym.sandbox.protocol import ImageSpec, Limits
+from agentgym.sandbox.protocol import ImageSpec, Limits, Overlay
 from agentgym.tasks.digest import tree_digest
 from agentgym.tasks.faults import missing_faults, typo_faults, unsupported_faults, validation_faults
 from agentgym.tasks.manifest import AgentGymTable, Manifest, ScriptSource
@@ -26,6 +26,12 @@ def shipped_tasks() -> list[Path]:
     return sorted(path.parent for path in root.glob("*/task.toml"))
 
 
+def task_directories(path: Path) -> list[Path]:
+    """The task directory `path` itself, or those directly below it, sorted by name."""
+    found = [] if (path / "task.toml").is_file() else sorted(file.parent for file in path.glob("*/task.toml"))
+    return found or [path]
+
+
 def load_task(path: Path) -> Task:
     """The task in directory `path`; raises TaskError that lists every fault with its key."""
     root = Path(path).resolve()
@@ -37,6 +43,7 @@ def load_task(path: Path) -> Task:
         table = AgentGymTable(
             judge="script", source=ScriptSource(kind="script"), workdir=workdir, network=_asks_for_network(manifest)
         )
+    faults.extend(_overlay_faults(root, table))
     expected = _expected(root, table, faults)
     groups = _groups(table, expected, faults)
     faults.extend(source_faults(root, table))
@@ -80,6 +87,18 @@ def _directory_faults(root: Path, manifest: Manifest) -> Iterator[str]:
         yield "instruction.md: empty"
     if manifest.environment.docker_image is None and not (root / "environment/Dockerfile").is_file():
         yield "environment: neither environment/Dockerfile nor environment.docker_image says what to run in"
+
+
+def _overlay_faults(root: Path, table: AgentGymTable) -> Iterator[str]:
+    """An overlay is only a faster way to the image that the Dockerfile says: it must say the same."""
+    if table.overlay is None:
+        return
+    file = root / "environment/Dockerfile"
+    last = file.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2] if file.is_file() else ""
+    if not (root / "environment" / table.overlay).is_dir():
+        yield f"agentgym.overlay: environment/{table.overlay} is no directory"
+    if last.split() != ["COPY", f"{table.overlay}/", f"{table.workdir}/"]:
+        yield f"agentgym.overlay: the Dockerfile must end with 'COPY {table.overlay}/ {table.workdir}/' (got {last!r})"
 
 
 def _dockerfile_workdir(root: Path) -> str:
@@ -159,6 +178,9 @@ def _task(
         workdir=table.workdir,
         env=environment.env,
         user="image" if isinstance(table.source, ScriptSource) else "agent",
+        overlay=Overlay(table.overlay, tree_digest(context, salt=settings, without=table.overlay))
+        if table.overlay
+        else None,
     )
     limits = Limits(
         cpus=environment.cpus or defaults.cpus,

@@ -168,17 +168,20 @@ class AgentGymTable(BaseModel):
         "tests/test.sh, or (imported benchmarks only) the log",
     )
     reward: Literal["outcome", "fraction"] = Field(
-        default="outcome", description="0 or 1, or the share of expected tests that passed (which pays for doing nothing)"
+        default="outcome",
+        description="0 or 1, or the share of expected tests that passed (which pays for doing nothing)",
     )
     groups: dict[str, list[str]] = Field(
-        default_factory=dict, description="Elements of the reward vector: name = expected test ids, or beginnings of ids with a * at the end"
+        default_factory=dict,
+        description="Elements of the reward vector: name = expected test ids, or beginnings of ids with a * at the end",
     )
     fail_to_pass: list[str] = Field(
         default_factory=list, description="Test ids that fail before and pass after the solution"
     )
     pass_to_pass: list[str] = Field(default_factory=list, description="Test ids that pass before and after")
     canaries: list[str] = Field(
-        default_factory=list, description="Tests that must fail, or nothing in the report is believed; the first and the last to run (junit, tap)"
+        default_factory=list,
+        description="Tests that must fail, or nothing in the report is believed; the first and the last to run (junit, tap)",
     )
     expected: str | None = Field(default=None, description="JSON file with both lists, relative to the task directory")
     test_command: list[str] = Field(
@@ -191,6 +194,12 @@ class AgentGymTable(BaseModel):
         default_factory=list, description="Globs below the workdir that the tests own; restored before grading"
     )
     workdir: str = Field(default="/testbed", pattern=r"^/.+", description="Root of the repository inside the image")
+    overlay: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="Folder of environment/ that the Dockerfile's last line copies to the workdir: tasks that differ in nothing "
+        "else share one image",
+    )
     network: bool = Field(default=False, description="May the agent's commands reach the network?")
     pids: int = Field(default=512, gt=0, description="Process limit")
     language: str = Field(default="python", description="Main language of the code to change")
@@ -202,7 +211,9 @@ class AgentGymTable(BaseModel):
         if self.expected and (self.fail_to_pass or self.pass_to_pass):
             raise ValueError("give the test ids either inline or in the file named by `expected`, not both")
         if (self.judge == "log") != isinstance(self.source, BenchmarkSource):
-            raise ValueError('judge = "log" and source kind "benchmark" go together: no other task is judged by its output')
+            raise ValueError(
+                'judge = "log" and source kind "benchmark" go together: no other task is judged by its output'
+            )
         if self.judge in ("junit", "tap") and not any("{report}" in word for word in self.test_command):
             raise ValueError(f'judge = "{self.judge}" needs {{report}} in test_command: the file the runner writes to')
         if self.judge in ("junit", "tap") and not self.canaries and self.test_command[0].rpartition("/")[2] != "node":

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from agentgym.errors import AgentGymError
@@ -62,6 +63,24 @@ def _filled_once(target: Path) -> Iterator[Path | None]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def index_settings() -> dict[str, str]:
+    """pip's settings, asked for once: each answer of pip costs a second and more."""
+    return _settings(tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("PIP_"))))
+
+
+@lru_cache(maxsize=8)
+def _settings(variables: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return fetch_sdist.pip_settings()
+
+
+def index_files(package: str) -> list[tuple[str, str | None]]:
+    """(filename, sha256 where the index says it) of all that it offers of a package; raises SourceUnavailable."""
+    try:
+        return [(name, digest) for name, _, digest in fetch_sdist.list_files(package, index_settings())]
+    except fetch_sdist.FetchError as error:
+        raise SourceUnavailable(str(error), hint="check the index with: python -m pip config list") from error
+
+
 def release_tree(package: str, filename: str, sha256: str) -> Path:
     """The unpacked source distribution, from the cache or the index; raises SourceUnavailable."""
     target = cache_root() / "sdists" / sha256
@@ -69,7 +88,7 @@ def release_tree(package: str, filename: str, sha256: str) -> Path:
         with _filled_once(target) as scratch:
             if scratch is not None:
                 archive = scratch / "archive"
-                fetch_sdist.download(package, filename, sha256, archive)
+                fetch_sdist.download(package, filename, sha256, archive, index_settings())
                 fetch_sdist.unpack(archive, scratch / "tree")
                 archive.unlink()
     except fetch_sdist.FetchError as error:

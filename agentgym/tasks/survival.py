@@ -40,10 +40,10 @@ def _line(entry: RegisteredTask) -> str:
     return f"| {entry.id} | {entry.status} | {entry.split} | {entry.difficulty} | {deciding} | {total} | {seconds} | {note} |"
 
 
-def insert(document: str, report: str) -> str:
+def insert(document: str, report: str, begin: str = BEGIN, end: str = END) -> str:
     """The document with the report between its markers, replacing the one that was there."""
-    head, begin, rest = document.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        return f"{document.rstrip()}\n\n{BEGIN}\n{report}{END}\n"
-    return f"{head}{BEGIN}\n{report}{END}{tail}"
+    head, started, rest = document.partition(begin)
+    _, ended, tail = rest.partition(end)
+    if not started or not ended:
+        return f"{document.rstrip()}\n\n{begin}\n{report}{end}\n"
+    return f"{head}{begin}\n{report}{end}{tail}"

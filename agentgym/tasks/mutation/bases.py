@@ -23,9 +23,10 @@ RUNNER_PINS = (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """tree: the healthy code. dockerfile: makes an image whose workdir is that tree. context: what it copies, by name.
+    """tree: the healthy code. dockerfile: makes the image to work in. context: what it copies, by name.
 
-    modules, tests: relative paths of the source modules and of the test-owned files.
+    modules, tests: relative paths of the source modules and of the test-owned files. upload: the tree is not in that image
+    but laid into each sandbox, so that all directories with the same requirements share it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Base:
     test_paths: tuple[str, ...]
     licence: str
     source: str
+    upload: bool = False
     test_command: tuple[str, ...] = field(default=(*PYTEST, f"--timeout={TEST_TIMEOUT_S}"))
 
 
@@ -76,13 +78,14 @@ def directory_base(path: Path, *, name: str | None = None, pip: Sequence[str] = 
     return Base(
         name=name or tree.name,
         tree=tree,
-        dockerfile=environment_lines(pip) + f"WORKDIR /testbed\nCOPY repo/ /testbed/\nENV PYTHONPATH={root}\n",
-        context={"repo": tree},
+        dockerfile=environment_lines(pip) + f"WORKDIR /testbed\nENV PYTHONPATH={root}\n",
+        context={},
         modules=_python(name for name in names if name not in tests),
         tests=tests,
         test_paths=test_paths,
         licence=licence,
         source=f"directory:{tree.name}",
+        upload=True,
     )
 
 

@@ -1,105 +1,180 @@
-"""A family of tasks in one go: bases → mutants → trials → task directories, seeded and reproducible."""
+"""A family of tasks in one go: bases → mutants → trials → task directories, seeded and reproducible.
+
+What is asked for is shared out evenly over the modules; where one has fewer bugs than its share, the others make up for it in
+another round. One image serves all bases that need the same, and every sandbox tries many bugs, so a hundred tasks of small
+modules take about a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentgym.sandbox.protocol import ImageSpec, SandboxBackend
+from agentgym.sandbox.protocol import Image, ImageSpec, SandboxBackend
 from agentgym.tasks.digest import tree_digest
 from agentgym.tasks.files_task import copy_tree
 from agentgym.tasks.mutation.bases import Base
-from agentgym.tasks.mutation.mutants import Mutant, mutants_of, shuffled, sites_of
-from agentgym.tasks.mutation.trial import Trial
+from agentgym.tasks.mutation.finder import Finder, Found
+from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
 from agentgym.tasks.mutation.write import write_mutant
 
-TOO_MANY_NOTICE = 0.5
-"""A bug that breaks more than this share of the tests is no puzzle."""
+Show = Callable[[int], None]
 
 
 @dataclass(slots=True)
 class FamilyReport:
-    """written: task directories. dropped: why mutants did not become tasks, and how many each."""
+    """written: task directories by set ("" where there are no sets). dropped: why mutants did not become tasks."""
 
-    written: list[Path] = field(default_factory=list)
+    written: dict[str, list[Path]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
+    operators: Counter[str] = field(default_factory=Counter)
+    difficulties: Counter[str] = field(default_factory=Counter)
+    modules: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def directories(self) -> list[Path]:
+        return [root for roots in self.written.values() for root in roots]
 
 
 async def mutate(
     bases: Sequence[Base],
-    count: int,
+    wanted: int | Mapping[SetName, int],
     parent: Path,
     backend: SandboxBackend,
     *,
     seed: int = 0,
     workers: int = 2,
-    on_task: Callable[[FamilyReport], None] = lambda report: None,
+    show_code: bool = False,
+    on_found: Show = lambda found: None,
 ) -> FamilyReport:
-    """Write about `count` tasks, the same number from every base; fewer where a base has fewer bugs that tests notice."""
+    """Write `wanted` tasks below `parent`, or that many of each set below a folder of its name; fewer where there are no more.
+
+    workers: sandboxes at once. show_code: the instruction holds the module, for policies that cannot look around. on_found:
+    hears how many bugs there are so far.
+    """
+    started = time.monotonic()
     report = FamilyReport()
-    share = -(-count // len(bases))
-    slots = asyncio.Semaphore(workers)
-
-    async def one(base: Base) -> None:
-        async with slots:
-            await _from_base(base, share, parent, backend, seed, report, on_task)
-
-    async with asyncio.TaskGroup() as group:
-        for base in bases:
-            group.create_task(one(base))
-    report.written = sorted(report.written)[:count]
+    search = _Search(backend, workers, seed, report.dropped, on_found)
+    finders = await search.finders(bases, parent)
+    if isinstance(wanted, int):
+        found = await search.find(finders, wanted)
+        _write(report, "", found, parent, show_code)
+    else:
+        shares = {name: [one for one in finders if share_of(one.base, one.module) == name] for name in wanted}
+        pool = wanted.get("train", 0) + wanted.get("instances", 0)
+        shares["train"] = [one for one in finders if share_of(one.base, one.module) == "train"]
+        for name in ("cold-start", "modules"):
+            if wanted.get(name):
+                _write(report, name, await search.find(shares[name], wanted[name]), parent, show_code)
+        if pool:
+            found = await search.find(shares["train"], pool)
+            kept, held_out = deal(found, wanted.get("instances", 0) * len(found) // pool)
+            _write(report, "train", kept, parent, show_code)
+            _write(report, "instances", held_out, parent, show_code)
+    report.seconds = time.monotonic() - started
+    _note(report, seed, parent)
     return report
 
 
-async def _from_base(
-    base: Base,
-    wanted: int,
-    parent: Path,
-    backend: SandboxBackend,
-    seed: int,
-    report: FamilyReport,
-    on_task: Callable[[FamilyReport], None],
-) -> None:
-    image = await backend.ensure_image(_healthy_image(base, parent))
-    sandbox = await backend.start(image)
-    written = 0
-    try:
-        trial = Trial(base, sandbox)
-        await trial.start()
-        for mutant in _mutants(base, seed):
-            outcome = await trial.run(mutant)
-            share = len(outcome.noticed) / max(1, len(outcome.noticed) + len(outcome.passing))
-            if outcome.hung:
-                report.dropped["the tests hang"] += 1
-            elif not outcome.noticed:
-                report.dropped["no test notices"] += 1
-            elif share > TOO_MANY_NOTICE:
-                report.dropped["most tests fail"] += 1
-            else:
-                report.written.append(write_mutant(base, mutant, outcome, parent))
-                written += 1
-            on_task(report)
-            if written == wanted:
-                return
-    finally:
-        await sandbox.close()
+@dataclass(slots=True)
+class _Search:
+    backend: SandboxBackend
+    workers: int
+    seed: int
+    dropped: Counter[str]
+    on_found: Show
+    total: int = 0
+
+    async def finders(self, bases: Sequence[Base], parent: Path) -> list[Finder]:
+        """One for each module; the image of each kind of base is built here, once."""
+        images: dict[str, Image] = {}
+        made = []
+        for base in bases:
+            spec = _healthy_image(base, parent)
+            if spec.digest not in images:
+                images[spec.digest] = await self.backend.ensure_image(spec)
+            image = images[spec.digest]
+            made += [Finder(base, module, self.seed, image, self.backend, self.dropped) for module in base.modules]
+        return made
+
+    async def find(self, finders: Sequence[Finder], wanted: int) -> list[Found]:
+        """`wanted` bugs, evenly from all modules as far as they go; module by module, in a fixed order."""
+        slots = asyncio.Semaphore(self.workers)
+        before = self.total
+
+        async def more(finder: Finder, number: int, lanes: int) -> None:
+            async with slots:
+                await finder.more(number, lanes, lambda: self.on_found(before + sum(len(one.found) for one in finders)))
+
+        while (missing := wanted - sum(len(one.found) for one in finders)) > 0:
+            active = [one for one in finders if not one.exhausted]
+            if not active:
+                break
+            share, lanes = -(-missing // len(active)), max(1, self.workers // len(active))
+            async with asyncio.TaskGroup() as group:
+                for finder in active:
+                    group.create_task(more(finder, share, lanes))
+        found = _trimmed([one.found for one in finders], wanted)
+        self.total = before + len(found)
+        return found
 
 
-def _mutants(base: Base, seed: int) -> Iterator[Mutant]:
-    sites = []
-    for module in base.modules:
-        sites += sites_of(module, (base.tree / module).read_text(encoding="utf-8"))
-    yield from mutants_of(shuffled(sites, seed))
+def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:
+    """At most `wanted`, as evenly from all as can be; grouped by module."""
+    for limit in range(1, max(map(len, found), default=0) + 1):
+        if sum(min(limit, len(one)) for one in found) >= wanted:
+            break
+    else:
+        return [bug for one in found for bug in one]
+    kept = [list(one[:limit]) for one in found]
+    excess = sum(map(len, kept)) - wanted
+    for one in reversed(kept):
+        if excess and len(one) == limit:
+            one.pop()
+            excess -= 1
+    return [bug for one in kept for bug in one]
+
+
+def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show_code: bool) -> None:
+    written = report.written.setdefault(name, [])
+    for bug in found:
+        split = ("held-out" if name in HELD_OUT else "train") if name else split_of(bug.base, bug.mutant.path)
+        tags = [f"set:{name}"] if name else []
+        root, difficulty = write_mutant(bug, parent / name, split=split, tags=tags, show_code=show_code)
+        written.append(root)
+        report.operators[bug.mutant.operator] += 1
+        report.difficulties[difficulty] += 1
+    report.modules[name] = len({(bug.base.name, bug.mutant.path) for bug in found})
+
+
+def _note(report: FamilyReport, seed: int, parent: Path) -> None:
+    """`family.json`: what the family is, for whoever finds it later."""
+    facts = {
+        "seed": seed,
+        "tasks": {name or "all": len(roots) for name, roots in report.written.items()},
+        "modules": {name or "all": number for name, number in report.modules.items()},
+        "operators": dict(report.operators.most_common()),
+        "difficulties": dict(report.difficulties.most_common()),
+        "dropped": dict(report.dropped.most_common()),
+        "seconds": round(report.seconds, 1),
+    }
+    parent.mkdir(parents=True, exist_ok=True)
+    (parent / "family.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def _healthy_image(base: Base, parent: Path) -> ImageSpec:
     """The base without a bug; its context is kept beside the tasks, so that a second run finds the image built."""
-    context = parent / ".bases" / base.name
+    key = hashlib.sha256(base.dockerfile.encode()).hexdigest()[:12]
+    context = parent / ".bases" / (base.name if base.context else f"shared-{key}")
     for name, source in base.context.items():
         copy_tree(source, context / name)
     context.mkdir(parents=True, exist_ok=True)
     (context / "Dockerfile").write_text(base.dockerfile, encoding="utf-8")
-    return ImageSpec(name=f"healthy-{base.name}".lower(), digest=tree_digest(context), context=context)
+    return ImageSpec(name=f"healthy-{context.name}".lower(), digest=tree_digest(context), context=context)

@@ -1,110 +1,139 @@
-"""Which tests notice a bug? One sandbox of the healthy image, one mutant after the other.
+"""Which tests notice a bug? Sandboxes of the healthy code, and in each a warm pytest that tries one mutant after the other.
 
-The code under trial is a package's own, with one node changed, so a plain report file is enough here: what a trial finds is
-checked again by validation, with the grader, before anybody is paid for it.
+A `Trial` is one sandbox; `run` gives it a batch of mutants. What runs there is `warm.py`.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from agentgym.sandbox.protocol import Sandbox
+from agentgym.sandbox.protocol import Image, Sandbox, SandboxBackend
 from agentgym.tasks.model import TaskError
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.mutants import Mutant
 
-_PLUGIN = """
-import json, os
+HEALTHY_LIMIT_S = 300.0
+MEMORY_MB = 1024
+"""Address space of one try: a bug that builds without end meets this before it meets the sandbox's limit."""
+_ENV = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "COLUMNS": "200"}
+_PROGRAM = Path(__file__).with_name("warm.py")
+_TARGET = "/tmp/trial/warm.py"
 
-outcomes, reasons = {}, {}
 
-def pytest_runtest_logreport(report):
-    if report.failed or (report.when == "call" and report.skipped):
-        outcomes[report.nodeid] = "failed"
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if crash is not None:
-            reasons.setdefault(report.nodeid, crash.message.splitlines()[0][:200] if crash.message else "")
-    elif report.when == "call":
-        outcomes.setdefault(report.nodeid, "passed")
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """at: the statement of the test that failed, "" where unknown. what: the error, with the values in it."""
 
-def pytest_sessionfinish(session):
-    with open(os.environ["TRIAL_REPORT"], "w") as out:
-        json.dump({"outcomes": outcomes, "reasons": reasons}, out)
-"""
-_HOME = "/tmp/trial"
+    at: str = ""
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """noticed: tests that fail because of the bug, with the first line of each failure. passing: those that still pass."""
+    """noticed: tests that fail because of the bug, and how. passing: those that still pass. seconds: of all tests."""
 
-    noticed: Mapping[str, str] = field(default_factory=dict)
+    noticed: Mapping[str, Failure] = field(default_factory=dict)
     passing: tuple[str, ...] = ()
     hung: bool = False
+    seconds: float = 0.0
 
 
 class Trial:
-    """Open with `start`; `run` one mutant at a time."""
+    """Made by `open_trial`; `run` one batch at a time."""
 
     def __init__(self, base: Base, sandbox: Sandbox) -> None:
         self._base = base
         self._sandbox = sandbox
         self._stable: set[str] = set()
-        self._limit = 300.0
+        self._limit = HEALTHY_LIMIT_S
 
-    async def start(self) -> None:
-        """Run the healthy tests twice; raises TaskError where none passes."""
-        await self._sandbox.write_file(f"{_HOME}/trial_plugin.py", _PLUGIN.encode())
-        first, seconds = await self._tests()
-        second, more = await self._tests()
-        if first is None or second is None:
+    async def learn(self) -> None:
+        """Run the healthy tests twice; raises TaskError where none passes both times."""
+        runs = await self._try([None, None])
+        if any(run["outcomes"] is None for run in runs):
             raise TaskError(f"{self._base.name}: its own tests do not run to an end")
-        runs = (first["outcomes"], second["outcomes"])
-        self._stable = {test for test in runs[0] if all(run.get(test) == "passed" for run in runs)}
+        first, second = (run["outcomes"] for run in runs)
+        self._stable = {test for test in first if first[test] == second.get(test) == "passed"}
         if not self._stable:
-            raise TaskError(f"{self._base.name}: none of its own tests passes")
-        self._limit = 20.0 + 4 * max(seconds, more)
+            raise TaskError(f"{self._base.name}: none of its own tests passes: {str(runs[0]['failures'])[:500]}")
+        self._limit = 5.0 + 10 * max(run["seconds"] for run in runs)
 
-    async def run(self, mutant: Mutant) -> Outcome:
-        """What the tests say of this mutant; the healthy module is back in place afterwards."""
-        path = f"{self._sandbox.image.spec.workdir}/{mutant.path}"
-        healthy = (self._base.tree / mutant.path).read_bytes()
-        await self._sandbox.write_file(path, mutant.source.encode())
-        try:
-            report, _ = await self._tests()
-        finally:
-            await self._sandbox.write_file(path, healthy)
-        if report is None:
-            return Outcome(hung=True)
-        outcomes, reasons = report["outcomes"], report["reasons"]
-        noticed = {test: reasons.get(test, "") for test in sorted(self._stable) if outcomes.get(test) != "passed"}
-        return Outcome(noticed, tuple(sorted(self._stable - noticed.keys())))
+    def trust(self, other: Trial) -> None:
+        """Take over what another trial of the same base has learnt."""
+        self._stable, self._limit = other._stable, other._limit
 
-    async def _tests(self) -> tuple[dict[str, dict[str, str]] | None, float]:
-        modules = [test for test in self._base.tests if _is_test_module(test)]
-        command = shlex.join([*self._base.test_command, "-p", "trial_plugin", *modules])
-        await self._sandbox.exec(f"rm -f {_HOME}/report.json")
+    async def run(self, mutants: Sequence[Mutant]) -> list[Outcome]:
+        """What the tests say of each; the healthy module is back in place after each."""
+        return [self._outcome(run) for run in await self._try(mutants)]
+
+    async def close(self) -> None:
+        await self._sandbox.close()
+
+    def _outcome(self, run: Mapping[str, Any]) -> Outcome:
+        outcomes, seconds = run["outcomes"], run["seconds"]
+        failures = {test: Failure(*failure) for test, failure in run["failures"].items()}
+        if outcomes is None or any(failure.what.startswith("MemoryError") for failure in failures.values()):
+            return Outcome(hung=True, seconds=seconds)
+        noticed = {
+            test: failures.get(test, Failure()) for test in sorted(self._stable) if outcomes.get(test) != "passed"
+        }
+        return Outcome(noticed, tuple(sorted(self._stable - noticed.keys())), seconds=seconds)
+
+    async def _try(self, mutants: Sequence[Mutant | None]) -> list[dict[str, Any]]:
+        orders = {
+            "options": [*self._base.test_command[3:], *filter(is_test_module, self._base.tests)],
+            "limit": self._limit,
+            "memory_mb": MEMORY_MB,
+            "mutants": [{"path": mutant.path, "source": mutant.source} if mutant else None for mutant in mutants],
+        }
         result = await self._sandbox.exec(
-            f'PYTHONPATH={_HOME}:"$PYTHONPATH" {command}',
+            f"exec {shlex.join([self._base.test_command[0], _TARGET])}",
             cwd=self._sandbox.image.spec.workdir,
-            env={
-                "TRIAL_REPORT": f"{_HOME}/report.json",
-                "PYTHONHASHSEED": "0",
-                "TZ": "UTC",
-                "LC_ALL": "C.UTF-8",
-                "COLUMNS": "200",
-            },
-            timeout=self._limit,
+            env=_ENV,
+            stdin=json.dumps(orders).encode(),
+            timeout=60.0 + self._limit * len(mutants),
+            output_limit=256_000_000,
         )
-        report = await self._sandbox.exec(f"cat {_HOME}/report.json", output_limit=64_000_000)
-        return (json.loads(report.output) if report.exit_code == 0 else None), result.duration
+        found = [json.loads(line) for line in result.output.splitlines() if line.startswith(b"{")]
+        if len(found) != len(mutants):
+            raise TaskError(
+                f"{self._base.name}: the tests were tried on {len(found)} of {len(mutants)}: {result.text[-800:]}"
+            )
+        return found
 
 
-def _is_test_module(path: str) -> bool:
+async def open_trial(base: Base, image: Image, backend: SandboxBackend) -> Trial:
+    """A sandbox with the healthy code. image: of `base.dockerfile`."""
+    sandbox = await backend.start(image)
+    try:
+        if base.upload:
+            await sandbox.upload(base.tree, image.spec.workdir)
+        await sandbox.write_file(_TARGET, _PROGRAM.read_bytes())
+    except BaseException:
+        await sandbox.close()
+        raise
+    return Trial(base, sandbox)
+
+
+def is_test_module(path: str) -> bool:
+    """Does pytest collect this file by its own pattern, or is it one of the names that others use?"""
     name = path.rsplit("/", 1)[-1]
     return name.endswith(".py") and (
         name.startswith("test_") or name.endswith("_test.py") or name in ("tests.py", "test.py")
     )
+
+
+def batches(mutants: Iterable[Mutant], size: int) -> Iterable[list[Mutant]]:
+    batch: list[Mutant] = []
+    for mutant in mutants:
+        batch.append(mutant)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

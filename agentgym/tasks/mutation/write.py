@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from agentgym.tasks.files_task import FilesRecipe, write_files_task
+from agentgym.tasks.files_task import FilesRecipe, copy_tree, write_files_task
 from agentgym.tasks.instructions import readable
 from agentgym.tasks.mutation.bases import Base
+from agentgym.tasks.mutation.finder import Found
 from agentgym.tasks.mutation.mutants import Mutant
 from agentgym.tasks.mutation.trial import Outcome
-
-HELD_OUT_SHARE = 5
-"""One module in this many is held out, with all its bugs."""
-
-
-def split_of(base: Base, module: str) -> str:
-    """`held-out` or `train`, decided by the source module alone, so that no module is on both sides."""
-    digest = hashlib.sha256(f"{base.name}/{module}".encode()).digest()
-    return "held-out" if digest[0] % HELD_OUT_SHARE == 0 else "train"
 
 
 def difficulty_score(base: Base, mutant: Mutant, outcome: Outcome) -> float:
@@ -35,32 +28,52 @@ def label(score: float) -> str:
     return "easy" if score < 0.25 else "medium" if score < 0.55 else "hard"
 
 
-def instruction(base: Base, outcome: Outcome) -> str:
-    """What fails and how, from one failing test; neither the module nor the line."""
-    test = min(outcome.noticed, key=lambda name: (not outcome.noticed[name], len(name)))
-    reason = outcome.noticed[test].replace("`", "'")
+def instruction(mutant: Mutant, outcome: Outcome, *, show_code: bool = False) -> str:
+    """What fails and how, from one failing test; not the place. show_code: the module with the bug follows."""
+    test = min(outcome.noticed, key=lambda name: (not outcome.noticed[name].what, len(name), name))
+    failure = outcome.noticed[test]
     count = len(outcome.noticed)
     others = f" {count - 1} other test{'s' * (count != 2)} fail{'s' * (count == 2)} too." if count > 1 else ""
-    shown = f" with\n\n    {reason}\n\n" if reason else ".\n\n"
-    return (
+    shown = f" at\n\n{_indented(failure.at)}\n\n" if failure.at else ""
+    if failure.what and not names_the_place(failure.what, mutant):
+        shown += f"{'' if shown else ' '}with\n\n{_indented(failure.what)}\n\n"
+    shown = shown or ".\n\n"
+    text = (
         f'A recent change broke something in this code: the test for "{readable(test)}" (`{test.split("[")[0]}`) fails{shown}'
         f"It used to pass.{others} Find the mistake in the source and mend it; the tests are right.\n"
     )
+    return f"{text}\n`{mutant.path}` is:\n\n```python\n{mutant.source.rstrip()}\n```\n" if show_code else text
 
 
-def write_mutant(base: Base, mutant: Mutant, outcome: Outcome, parent: Path) -> Path:
-    """Write `parent/<base>-<key>/`; returns it."""
+def names_the_place(reason: str, mutant: Mutant) -> bool:
+    """Some messages quote the line they come from, or count lines."""
+    lines = mutant.source.splitlines()
+    wrong = lines[mutant.line - 1].strip() if mutant.line <= len(lines) else ""
+    return mutant.path in reason or bool(re.search(r"\blines? \d", reason)) or (len(wrong) > 12 and wrong in reason)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def write_mutant(
+    found: Found, parent: Path, *, split: str, tags: Sequence[str] = (), show_code: bool = False
+) -> tuple[Path, str]:
+    """Write `parent/<base>-<key>/`; returns it and its difficulty."""
+    base, mutant, outcome = found.base, found.mutant, found.outcome
     score = difficulty_score(base, mutant, outcome)
     with tempfile.TemporaryDirectory(prefix="agentgym-mutant-") as scratch:
         bug = Path(scratch)
+        if base.upload:
+            copy_tree(base.tree, bug)
         (bug / mutant.path).parent.mkdir(parents=True, exist_ok=True)
-        (bug / mutant.path).write_text(mutant.source, encoding="utf-8")
+        (bug / mutant.path).write_text(mutant.source, encoding="utf-8", newline="")
         recipe = FilesRecipe(
             id=f"{base.name}-{mutant.key}",
             title=f"A mistake in {base.name}",
-            instruction=instruction(base, outcome),
-            dockerfile=f"{base.dockerfile}COPY bug/ /testbed/\n",
-            context={**base.context, "bug": bug},
+            instruction=instruction(mutant, outcome, show_code=show_code),
+            dockerfile=base.dockerfile,
+            context=base.context,
             before=bug,
             after=base.tree,
             source=frozenset([mutant.path]),
@@ -70,8 +83,9 @@ def write_mutant(base: Base, mutant: Mutant, outcome: Outcome, parent: Path) -> 
             fail_to_pass=list(outcome.noticed),
             pass_to_pass=list(outcome.passing),
             difficulty=label(score),
-            split=split_of(base, mutant.path),
+            split=split,
             licence=base.licence,
-            tags=["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}"],
+            tags=["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}", *tags],
+            overlay=bug,
         )
-        return write_files_task(recipe, parent)
+        return write_files_task(recipe, parent), label(score)

@@ -1,0 +1,106 @@
+"""Find bugs of one module that its tests notice, as many as are asked for, in an order that depends on the seed alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from agentgym.sandbox.protocol import Image, SandboxBackend
+from agentgym.tasks.mutation.bases import Base
+from agentgym.tasks.mutation.mutants import Mutant, mutants_of, shuffled, sites_of
+from agentgym.tasks.mutation.trial import Outcome, Trial, open_trial
+
+TOO_MANY_NOTICE = 0.5
+"""A bug that breaks more than this share of the tests is no puzzle."""
+BATCH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A bug worth a task."""
+
+    base: Base
+    mutant: Mutant
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class Finder:
+    """The bugs of one module. `found` grows with `more`, always by the same ones; `exhausted` where there are no further ones."""
+
+    base: Base
+    module: str
+    seed: int
+    image: Image
+    backend: SandboxBackend
+    dropped: Counter[str]
+    found: list[Found] = field(default_factory=list)
+    exhausted: bool = False
+    _mutants: Iterator[Mutant] | None = None
+    _known: Trial | None = None
+    _spare: deque[Found] = field(default_factory=deque)
+    """Found beyond what was asked for, since bugs are tried by the batch."""
+
+    async def more(self, wanted: int, lanes: int, heard: Callable[[], None]) -> None:
+        """Find up to `wanted` further bugs with `lanes` sandboxes; `heard` is called after each try of a batch."""
+        goal = len(self.found) + wanted
+        self._hand_over(goal)
+        if len(self.found) == goal:
+            return
+        if self._mutants is None:
+            text = (self.base.tree / self.module).read_text(encoding="utf-8", errors="replace")
+            sites = await asyncio.to_thread(sites_of, self.module, text)
+            self._mutants = mutants_of(shuffled(sites, self.seed))
+        trials = [await open_trial(self.base, self.image, self.backend) for _ in range(lanes)]
+        try:
+            await self._prepare(trials)
+            while len(self.found) < goal and not self.exhausted:
+                size = max(2, min(BATCH, -(-(goal - len(self.found)) * 3 // (2 * lanes))))
+                batches = [await asyncio.to_thread(_take, self._mutants, size) for _ in range(lanes)]
+                ended = not batches[-1]
+                results = await asyncio.gather(*map(_run, trials, batches))
+                pairs = [
+                    pair
+                    for batch, outcomes in zip(batches, results, strict=True)
+                    for pair in zip(batch, outcomes, strict=True)
+                ]
+                for mutant, outcome in pairs:
+                    self._judge(mutant, outcome)
+                self._hand_over(goal)
+                self.exhausted = ended and not self._spare
+                heard()
+        finally:
+            await asyncio.gather(*(trial.close() for trial in trials))
+
+    def _hand_over(self, goal: int) -> None:
+        while self._spare and len(self.found) < goal:
+            self.found.append(self._spare.popleft())
+
+    async def _prepare(self, trials: list[Trial]) -> None:
+        if self._known is None:
+            await trials[0].learn()
+            self._known = trials[0]
+        for trial in trials:
+            trial.trust(self._known)
+
+    def _judge(self, mutant: Mutant, outcome: Outcome) -> None:
+        share = len(outcome.noticed) / max(1, len(outcome.noticed) + len(outcome.passing))
+        if outcome.hung:
+            self.dropped["the tests hang"] += 1
+        elif not outcome.noticed:
+            self.dropped["no test notices"] += 1
+        elif share > TOO_MANY_NOTICE:
+            self.dropped["most tests fail"] += 1
+        else:
+            self._spare.append(Found(self.base, mutant, outcome))
+
+
+async def _run(trial: Trial, batch: list[Mutant]) -> list[Outcome]:
+    return await trial.run(batch) if batch else []
+
+
+def _take(mutants: Iterator[Mutant], number: int) -> list[Mutant]:
+    return list(islice(mutants, number))
