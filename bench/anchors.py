@@ -12,22 +12,33 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 
-def environment(name: str, requirements: list[str], *, without_dependencies: list[str]) -> Path:
+def environment(name: str, requirements: list[str], *, without_dependencies: Sequence[str] = ()) -> Path:
     """The Python of a cached virtual environment that holds these packages. without_dependencies: installed bare."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "agentgym" / "anchors" / name
     python, mark = root / "bin" / "python", root / "complete.json"
-    wanted = json.dumps([requirements, without_dependencies, sys.version_info[:2]])
+    wanted = json.dumps([requirements, list(without_dependencies), sys.version_info[:2]])
     if not (mark.exists() and mark.read_text() == wanted):
         print(f"installing {name} into {root} (once)", file=sys.stderr)
         shutil.rmtree(root, ignore_errors=True)
         venv.create(root, with_pip=True)
-        for options in ([*requirements], ["--no-deps", *without_dependencies]):
-            command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *options]
-            subprocess.run(command, check=True, stdout=sys.stderr)
+        for packages, options in ((requirements, []), (without_dependencies, ["--no-deps"])):
+            if packages:
+                command = [
+                    python,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    *options,
+                    *packages,
+                ]
+                subprocess.run(command, check=True, stdout=sys.stderr)
         mark.write_text(wanted)
     return python
 

@@ -99,7 +99,7 @@ async def measure() -> dict[str, list[float]]:
             ["pydantic>=2", "python-dotenv", "platformdirs", "rich"],
             without_dependencies=["mini-swe-agent>=2.4,<3"],
         )
-        rex = environment("swe-rex", [SWEREX], without_dependencies=[])
+        rex = environment("swe-rex", [SWEREX, "aiohttp"])
         sandbox = await backend.start(image)
         times: dict[str, list[float]] = {"agentgym": []}
         with ExitStack() as stack:

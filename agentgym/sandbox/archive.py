@@ -53,9 +53,7 @@ def unpack(stream: IO[bytes], target: Path) -> None:
         for member in tar:
             name = member.name.rstrip("/")
             top = top if top is not None else name
-            inside = posixpath.relpath(name, top)
-            if name.startswith("/") or inside.startswith("..") or ".." in name.split("/"):
-                raise FileError(f"the sandbox sent a path that leads out of the download: {member.name!r}")
+            inside = _inside(name, top)
             path = target if inside == "." else target / inside
             if member.isdir():
                 path.mkdir(parents=True, exist_ok=True)
@@ -63,7 +61,7 @@ def unpack(stream: IO[bytes], target: Path) -> None:
             elif member.issym():
                 links.append((path, member.linkname))
             elif member.islnk():
-                shutil.copy2(target / posixpath.relpath(member.linkname, top), path, follow_symlinks=False)
+                shutil.copy2(target / _inside(member.linkname, top), path, follow_symlinks=False)
             elif member.isreg():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 content = tar.extractfile(member)
@@ -79,3 +77,11 @@ def unpack(stream: IO[bytes], target: Path) -> None:
         path.symlink_to(destination)
     for path, mode in reversed(modes):  # last: a read-only directory could not have been filled
         os.chmod(path, mode)
+
+
+def _inside(name: str, top: str) -> str:
+    """Where `name` lies below `top`; FileError where it does not."""
+    inside = posixpath.relpath(name, top)
+    if name.startswith("/") or inside.startswith("..") or ".." in name.split("/"):
+        raise FileError(f"the sandbox sent a path that leads out of the download: {name!r}")
+    return inside

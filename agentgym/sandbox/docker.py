@@ -6,7 +6,8 @@ limits. Commands run as the image's user; images built here have an unprivileged
 image of other origin that names no user runs as a root without capabilities, which can write what root owns and do nothing else.
 
 PID 1 is a shell loop of ours, not the engine's init: it reaps orphans, cannot be signalled from inside, and ends the
-sandbox at its lifetime even when owner and reaper are gone (the engine then removes the container).
+sandbox at its lifetime even when owner and reaper are gone (the engine then removes the container). It runs as a root
+without capabilities, so the user whom commands run as cannot trace it either.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class DockerSandbox:
         image: Image,
         limits: Limits,
         owner: Owner,
+        user: str,
         on_close: Callable[[str], object],
     ) -> None:
         self.id = container
@@ -75,6 +77,7 @@ class DockerSandbox:
         self._engine = engine
         self._limits = limits
         self._owner = owner
+        self._run_as = user
         self._on_close = on_close
         self._channel = Channel(self._open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._removal: asyncio.Future[None] | None = None
@@ -130,7 +133,7 @@ class DockerSandbox:
             committed = await self._engine.json(
                 "POST",
                 "/commit",
-                {"Labels": labels},
+                {"Labels": labels, "User": self._run_as},
                 {"container": self.id, "repo": "agentgym-snapshot", "tag": uuid4().hex[:12], "pause": "true"},
             )
         except EngineError as error:
@@ -156,7 +159,7 @@ class DockerSandbox:
         return uid, gid
 
     async def _open_stream(self) -> ExecStream:
-        return await self._engine.attach_exec(self.id, ["/bin/sh"])
+        return await self._engine.attach_exec(self.id, ["/bin/sh"], user=self._run_as)
 
     async def _rescue(self) -> None:
         """Kills everything the user runs, from a shell for which room is made above the process limit."""
@@ -187,6 +190,7 @@ class DockerBackend:
         self._owner = owner
         self._live: dict[str, DockerSandbox] = {}
         self._images: APIClient | None = None
+        self._users: dict[str, str] = {}
 
     @classmethod
     async def open(cls, owner: str | None = None) -> DockerBackend:
@@ -208,8 +212,9 @@ class DockerBackend:
         config = container_config(image, limits, self._owner)
         sandbox: DockerSandbox | None = None
         try:
+            user = await self._user_of(image)
             created = await self._engine.json("POST", "/containers/create", config, {"name": name})
-            sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner, self._forget)
+            sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner, user, self._forget)
             self._live[sandbox.id] = sandbox
             await self._engine.json("POST", f"/containers/{sandbox.id}/start")
             await sandbox.open()
@@ -220,6 +225,13 @@ class DockerBackend:
                 raise StartError(f"no sandbox from image {image.ref}: {error}", retry_safe=_passes(error)) from error
             raise
         return sandbox
+
+    async def _user_of(self, image: Image) -> str:
+        """Whom the image's commands run as; "" is root."""
+        if image.digest not in self._users:
+            described = await self._engine.json("GET", f"/images/{image.ref}/json")
+            self._users[image.digest] = described["Config"].get("User") or ""
+        return self._users[image.digest]
 
     async def _undo(self, name: str, sandbox: DockerSandbox | None) -> None:
         if sandbox is not None:
@@ -255,6 +267,7 @@ def container_config(image: Image, limits: Limits, owner: Owner) -> dict[str, An
         "Entrypoint": ["/bin/sh", "-c", _INIT, "agentgym-init", str(int(limits.lifetime_s))],
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in image.spec.env.items()],
+        "User": "0:0",
         "WorkingDir": "/",
         "OpenStdin": True,
         "Labels": lease("sandbox", owner, limits.lifetime_s),

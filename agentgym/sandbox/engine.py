@@ -144,13 +144,20 @@ class Engine:
         if status >= 400:
             raise EngineError(status, _message(body))
 
-    async def attach_exec(self, container: str, argv: list[str]) -> ExecStream:
-        """Starts `argv` in a running container with stdin and stdout attached."""
+    async def attach_exec(self, container: str, argv: list[str], *, user: str = "") -> ExecStream:
+        """Starts `argv` in a running container with stdin and stdout attached. user: "" for the container's own."""
         try:
             created = await self.json(
                 "POST",
                 f"/containers/{container}/exec",
-                {"Cmd": argv, "AttachStdin": True, "AttachStdout": True, "AttachStderr": False, "WorkingDir": "/"},
+                {
+                    "Cmd": argv,
+                    "AttachStdin": True,
+                    "AttachStdout": True,
+                    "AttachStderr": False,
+                    "WorkingDir": "/",
+                    "User": user,
+                },
             )
         except EngineError as error:
             if error.status in (404, 409):  # removed; stopped or being removed
