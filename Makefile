@@ -20,7 +20,7 @@ test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole 
 	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
-	@$(BIN)/python -m pytest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" k8s/dev/with $(BIN)/python -m pytest
 
 check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
 	$(BIN)/ruff check .

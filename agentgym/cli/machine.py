@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -14,6 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from agentgym.errors import AgentGymError
+from agentgym.sandbox import open_backend
+from agentgym.sandbox.kubernetes.config import KubernetesConfig, config_file
 
 APT = "apt-get install -y --no-install-recommends"
 DOCKERD_LOG = Path("/var/log/agentgym-dockerd.log")
@@ -102,7 +107,36 @@ def postgresql() -> Check:
     return Check("postgresql", bool(found), detail, f"{APT} postgresql", ("tests",))
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (python, git, resources, docker, bubblewrap, debootstrap, postgresql)
+def kubernetes() -> Check:
+    """A cluster somebody has configured for sandboxes; no other is ever asked."""
+    file = config_file()
+    if file is None:
+        return Check(
+            "kubernetes", False, "no cluster is configured (needed only for --backend kubernetes)", "k8s/dev/up"
+        )
+    try:
+        where = asyncio.run(_cluster())
+    except AgentGymError as error:
+        return Check("kubernetes", False, str(error).splitlines()[0], error.hint or "see docs/kubernetes.md")
+    return Check("kubernetes", True, where)
+
+
+async def _cluster() -> str:
+    backend = await open_backend("kubernetes", owner="doctor")
+    await backend.close()
+    return f"{KubernetesConfig.load().namespace}, as {config_file()} says"
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    python,
+    git,
+    resources,
+    docker,
+    bubblewrap,
+    debootstrap,
+    postgresql,
+    kubernetes,
+)
 
 
 def examine() -> list[Check]:

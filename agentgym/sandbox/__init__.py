@@ -13,13 +13,13 @@ from typing import Literal, get_args
 from agentgym.errors import InputError
 from agentgym.sandbox.protocol import BackendUnavailable, SandboxBackend
 
-BackendName = Literal["auto", "docker", "local"]
+BackendName = Literal["auto", "docker", "kubernetes", "local"]
 
 __all__ = ["BackendName", "open_backend"]
 
 
 async def open_backend(name: BackendName | str, *, owner: str | None = None) -> SandboxBackend:
-    """The backend of that name; "auto": docker if an engine answers, else local.
+    """The backend of that name; "auto": docker if an engine answers, else local. A cluster must be asked for by name.
 
     owner: a name for people, kept in the labels of all that is made (the owning process is recorded anyway).
     Raises InputError for any other name and BackendUnavailable, with what to do, where this machine has no such engine.
@@ -27,6 +27,8 @@ async def open_backend(name: BackendName | str, *, owner: str | None = None) -> 
     if name not in get_args(BackendName):
         raise InputError(f"there is no sandbox backend {name!r}: {', '.join(get_args(BackendName))}")
     # Imported late: each backend brings libraries that a machine without its engine need not have.
+    if name == "kubernetes":
+        return await _open_kubernetes(owner)
     if name in ("auto", "docker"):
         from agentgym.sandbox.docker import DockerBackend
 
@@ -38,3 +40,13 @@ async def open_backend(name: BackendName | str, *, owner: str | None = None) -> 
     from agentgym.sandbox.local import LocalBackend
 
     return await LocalBackend.open(owner)
+
+
+async def _open_kubernetes(owner: str | None) -> SandboxBackend:
+    try:
+        from agentgym.sandbox.kubernetes.backend import KubernetesBackend
+    except ModuleNotFoundError as error:
+        raise BackendUnavailable(
+            f"the kubernetes backend needs the package {error.name!r}", hint="pip install 'agentgym[kubernetes]'"
+        ) from error
+    return await KubernetesBackend.open(owner)
