@@ -22,7 +22,7 @@ test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole 
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory swebench || echo "no swebench here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
-	@$(BIN)/python -m pytest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" k8s/dev/with $(BIN)/python -m pytest
 
 swebench: $(SWEBENCH)/.ready ## Set up the packages that rows of SWE-bench and SWE-smith are graded with
 

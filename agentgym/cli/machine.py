@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -15,7 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from agentgym.errors import AgentGymError
+from agentgym.sandbox import open_backend
 from agentgym.sandbox.capacity import VARIABLE, Capacity
+from agentgym.sandbox.kubernetes.config import KubernetesConfig, config_file
 from agentgym.sandbox.protocol import Limits
 
 APT = "apt-get install -y --no-install-recommends"
@@ -118,6 +122,26 @@ def postgresql() -> Check:
     return Check("postgresql", bool(found), detail, f"{APT} postgresql", ("tests",))
 
 
+def kubernetes() -> Check:
+    """A cluster somebody has configured for sandboxes; no other is ever asked."""
+    file = config_file()
+    if file is None:
+        return Check(
+            "kubernetes", False, "no cluster is configured (needed only for --backend kubernetes)", "k8s/dev/up"
+        )
+    try:
+        where = asyncio.run(_cluster())
+    except AgentGymError as error:
+        return Check("kubernetes", False, str(error).splitlines()[0], error.hint or "see docs/kubernetes.md")
+    return Check("kubernetes", True, where)
+
+
+async def _cluster() -> str:
+    backend = await open_backend("kubernetes", owner="doctor")
+    await backend.close()
+    return f"{KubernetesConfig.load().namespace}, as {config_file()} says"
+
+
 CHECKS: tuple[Callable[[], Check], ...] = (
     python,
     git,
@@ -127,6 +151,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     bubblewrap,
     debootstrap,
     postgresql,
+    kubernetes,
 )
 
 

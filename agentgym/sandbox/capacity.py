@@ -54,6 +54,11 @@ class Capacity:
         pages = os.sysconf("SC_PHYS_PAGES")
         return cls.of_machine(len(os.sched_getaffinity(0)), pages * os.sysconf("SC_PAGE_SIZE"))
 
+    @classmethod
+    def of_a_cluster(cls) -> Capacity:
+        """What one process asks of a cluster: the scheduler and the quota say what fits, so only numbers are bounded here."""
+        return from_environment(cls(live=1024, memory_mb=1 << 40, cpus=1e6, starting=16))
+
     def clip(self, cost: Cost) -> Cost:
         """A sandbox larger than everything runs alone rather than never."""
         return Cost(min(cost.memory_mb, self.memory_mb), min(cost.cpus, self.cpus))

@@ -16,6 +16,7 @@ What can go wrong, and what becomes of it:
   lane (after `rescue`, which kills all that runs, if even that cannot start) and the result says `reopened`;
 - it leaves a fork bomb behind, which has nearly all process slots when a call ends: all that runs is killed (`rescue`)
   and the result of that call says `reopened`;
+- the connection is cut while the sandbox lives: `TransportError`, for nobody knows how the command ended;
 - the sandbox itself is gone: `SandboxGone` from `open_stream`;
 - the caller is cancelled: the command is killed, and the lane is given back or dropped.
 """
@@ -27,7 +28,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from agentgym.sandbox import shell
 from agentgym.sandbox.lane import Lane, LaneClosed, Stream
@@ -129,6 +130,8 @@ class Channel:
                     lane.close()  # what was left of it would be read as requests
                 if lane.outcome.pid is not None:
                     return await self._result(lane, timed_out, reopened, began)
+                if lane.outcome.cut is not None:  # it may have begun unseen, so it must not be sent again
+                    await self._raise_cut(lane.outcome.cut)
                 reopened = True
                 lane.close()
                 self._drop_idle()  # what killed this shell while idle has likely killed the others
@@ -159,6 +162,8 @@ class Channel:
         self._give_back(lane)
         lost = outcome.status is None and not timed_out
         if lost:
+            if outcome.cut is not None:
+                await self._raise_cut(outcome.cut)
             self._give_back(await self._take_lane())  # raises SandboxGone where more than the shell was lost
         if outcome.full and self._rescue is not None:
             await self._rescue()  # a fork bomb: no later call could do anything
@@ -178,6 +183,10 @@ class Channel:
             duration=time.monotonic() - began,
             reopened=reopened or outcome.status is None,
         )
+
+    async def _raise_cut(self, cut: TransportError) -> NoReturn:
+        self._give_back(await self._take_lane())  # raises SandboxGone where more than the connection was lost
+        raise cut
 
     async def _stop(self, lane: Lane, task: asyncio.Future[None]) -> bool:
         """Ends the running command, TERM then KILL. True if it had ended by itself in the meantime."""
@@ -216,8 +225,9 @@ class Channel:
     async def _take_lane(self) -> Lane:
         while self._idle:
             lane = self._idle.pop()
-            if not lane.closed:
+            if lane.usable:
                 return lane
+            lane.close()
         waiting, self._retired = self._retired, []  # taken out first: nobody else may ask them meanwhile
         found: Lane | None = None
         for lane in waiting:

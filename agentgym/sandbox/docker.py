@@ -5,8 +5,7 @@ seccomp profile, no network but loopback, no host path, no engine socket, memory
 limits. Commands run as the image's user; images built here have an unprivileged one (`finish.py`) that owns the workdir. An
 image of other origin that names no user runs as a root without capabilities, which can write what root owns and do nothing else.
 
-PID 1 is a shell loop of ours, not the engine's init: it reaps orphans, cannot be signalled from inside, and ends the
-sandbox at its lifetime even when owner and reaper are gone (the engine then removes the container). It runs as a root
+PID 1 is a script of ours (`pid1.py`), not the engine's init; the engine removes the container when it ends. It runs as a root
 without capabilities, so the user whom commands run as cannot trace it either.
 """
 
@@ -30,6 +29,7 @@ from agentgym.sandbox.channel import Channel
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
 from agentgym.sandbox.lane import Lane, LaneClosed
+from agentgym.sandbox.pid1 import pid1
 from agentgym.sandbox.protocol import (
     ExecResult,
     FileError,
@@ -41,17 +41,6 @@ from agentgym.sandbox.protocol import (
     StartError,
     TransportError,
 )
-
-_INIT = r"""
-trap '' HUP INT QUIT TERM USR1 USR2 PIPE ALRM
-exec 3<&0
-now() { read -r agym_up agym_x </proc/uptime; agym_up=${agym_up%.*}; }
-now; agym_end=$((agym_up + $1))
-while now; [ "$agym_up" -lt "$agym_end" ]; do
-    ( sleep $((agym_end - agym_up)) || read -r agym_x <&3 ) 2>/dev/null &
-    wait
-done
-"""
 
 _SPARE_PIDS = 32
 """Process slots beyond the limit while a rescue needs to start a shell in a full sandbox."""
@@ -264,7 +253,7 @@ def container_config(image: Image, limits: Limits, owner: Owner) -> dict[str, An
     memory = limits.memory_mb << 20
     return {
         "Image": image.ref,
-        "Entrypoint": ["/bin/sh", "-c", _INIT, "agentgym-init", str(int(limits.lifetime_s))],
+        "Entrypoint": pid1(limits.lifetime_s),
         "Cmd": [],
         "Env": [f"{name}={value}" for name, value in image.spec.env.items()],
         "User": "0:0",

@@ -212,6 +212,10 @@ class ExecStream:
         self._writer = writer
         self._left_in_frame = 0
 
+    @property
+    def ended(self) -> bool:
+        return self._reader.at_eof()
+
     async def read(self, limit: int) -> bytes:
         while self._left_in_frame == 0:
             try:

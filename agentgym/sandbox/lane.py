@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agentgym.sandbox import shell
 from agentgym.sandbox.capture import HeadTail
+from agentgym.sandbox.protocol import TransportError
 
 _CHUNK = 1 << 18
 _MARK_BYTES = 96  # more than any mark has
@@ -24,8 +25,13 @@ _MAX_STATE_BYTES = 4 << 20
 class Stream(Protocol):
     """The stdin and stdout of a `/bin/sh` started in a sandbox."""
 
+    @property
+    def ended(self) -> bool:
+        """Known to have ended, or to be cut off: a request would reach nobody."""
+        ...
+
     async def read(self, limit: int) -> bytes:
-        """At most `limit` bytes of its output; b"" once it has ended."""
+        """At most `limit` bytes of its output; b"" once it has ended. TransportError: cut off, and it may go on unseen."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -43,7 +49,10 @@ class LaneClosed(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of the lane's current or last request; filled in as marks arrive."""
+    """What is known of the lane's current or last request; filled in as marks arrive.
+
+    cut: the connection failed and not the shell, so that nobody knows how the request ended.
+    """
 
     call: int = 0
     pid: int | None = None
@@ -52,6 +61,7 @@ class Outcome:
     oom_kills: int = 0
     full: bool = False
     state: bytes | None = None
+    cut: TransportError | None = None
     output: HeadTail = field(default_factory=lambda: HeadTail(0))
     started: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -64,6 +74,10 @@ class Lane:
         self._drainer: asyncio.Task[None] | None = None
         self.closed = False
         self.outcome = Outcome()
+
+    @property
+    def usable(self) -> bool:
+        return not self.closed and not self._stream.ended
 
     async def hello(self) -> None:
         """Sends the agent and waits until it is ready."""
@@ -150,6 +164,9 @@ class Lane:
     async def _fill(self) -> None:
         try:
             data = await self._stream.read(_CHUNK)
+        except TransportError as error:
+            self.outcome.cut = error
+            raise LaneClosed(str(error)) from error
         except OSError as error:
             raise LaneClosed(str(error)) from error
         if not data:

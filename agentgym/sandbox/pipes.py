@@ -22,6 +22,10 @@ class PipeStream:
         reader, read = await open_reader(output)
         return cls(reader, read, await open_writer(input_))
 
+    @property
+    def ended(self) -> bool:
+        return self._closed or self._reader.at_eof()
+
     async def read(self, limit: int) -> bytes:
         return await self._reader.read(limit)
 

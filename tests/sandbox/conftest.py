@@ -7,6 +7,7 @@ share the module's event loop (`pytestmark = pytest.mark.asyncio(loop_scope="mod
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -22,8 +23,10 @@ SMALL = {"memory_mb": 256, "pids": 128}
 Start = Callable[..., Awaitable[Sandbox]]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["docker", "local"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["docker", "kubernetes", "local"])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[ManagedBackend]:
+    if request.param == "kubernetes" and not os.environ.get("AGENTGYM_KUBERNETES"):
+        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test does)")
     try:
         opened = await open_backend(request.param, owner="tests")
     except BackendUnavailable as error:

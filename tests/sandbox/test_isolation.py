@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.sandbox.protocol import Sandbox
+from agentgym.sandbox.protocol import Sandbox, SandboxBackend
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_there_is_no_network_but_loopback(sandbox: Sandbox):
-    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")).text.split() == ["lo"]
     connect = "import socket; socket.create_connection(('169.254.169.254', 80), timeout=3)"
-    assert "Network is unreachable" in (await sandbox.exec(f'python3 -c "{connect}"')).text
+    seen = (await sandbox.exec(f'python3 -c "{connect}"')).text
+    if sandbox.backend == "kubernetes":  # a pod always has an interface; what goes through it is the cluster's to drop
+        assert "timed out" in seen
+        return
+    assert "Network is unreachable" in seen
+    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")).text.split() == ["lo"]
 
 
 async def test_loopback_works(sandbox: Sandbox):
@@ -48,7 +52,9 @@ async def test_what_only_root_may_do_fails(sandbox: Sandbox, command: str):
     assert (await sandbox.exec(command)).exit_code != 0
 
 
-async def test_the_process_limit_holds(start):
+async def test_the_process_limit_holds(start, backend: SandboxBackend):
+    if backend.name == "kubernetes":
+        pytest.skip("a cluster limits the processes of all pods alike (podPidsLimit of its kubelets)")
     small = await start(pids=40)
     result = await small.exec("for i in $(seq 60); do sleep 5 & done 2>&1; wait", timeout=20)
     assert "Resource temporarily unavailable" in result.text
