@@ -27,7 +27,7 @@ from renderers import Message, ParsedResponse, ToolSpec
 
 from agentgym.store.records import ContextEvent, Int32Array
 from harness.profile import ContextPolicy
-from harness.render import GuardedRenderer, RenderError
+from harness.render import GuardedRenderer, extend
 from harness.tools.text import shorten
 
 _WORTH_IT = 0.9
@@ -132,15 +132,7 @@ class Context:
 
     def _bridge(self, prompt: list[int], turn: _Turn) -> tuple[list[int], bool]:
         """The prompt after a turn, and whether it starts with the prompt before and all that was sampled."""
-        messages = cast(list[Message], turn.messages)
-        for sampled in (turn.sampled, turn.sampled[:-1], []):
-            bridged = self.renderer.bridge_to_next_turn(prompt, sampled, messages, tools=self._specs)
-            if bridged is not None:
-                return bridged.token_ids, sampled is turn.sampled
-        raise RenderError(
-            f"the renderer {self.renderer.name!r} cannot extend a conversation with messages of the roles "
-            f"{[message['role'] for message in turn.messages]}"
-        )
+        return extend(self.renderer, prompt, turn.sampled, turn.messages, self.tools)
 
     @property
     def _specs(self) -> list[ToolSpec]:

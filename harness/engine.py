@@ -17,13 +17,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from agentgym.sandbox.protocol import Image, SandboxBackend, SandboxError
 from agentgym.store import Store, Trajectory, TrajectoryFilter
 from agentgym.store.records import Termination
+from agentgym.tasks.model import Task
 from harness.episode import run_episode
 from harness.jobs import Job
+from harness.policies.protocol import Policy
+from harness.profile import Profile
+from harness.render import GuardedRenderer
 
 T = TypeVar("T")
 
@@ -55,6 +59,25 @@ class RolloutEvent:
 OnEvent = Callable[[RolloutEvent], None]
 
 
+class Runner(Protocol):
+    """What runs one episode: our own loop (`run_episode`), or another harness through the gateway."""
+
+    async def __call__(
+        self,
+        task: Task,
+        *,
+        policy: Policy,
+        renderer: GuardedRenderer,
+        profile: Profile,
+        backend: SandboxBackend,
+        image: Image,
+        seed: int | None,
+        run_id: str,
+        group_id: str,
+        on_phase: Callable[[str], None] | None,
+    ) -> Trajectory: ...
+
+
 @dataclass(slots=True)
 class RolloutReport:
     """What a run left. ids: trajectory per job, in the jobs' order, None where there is none. seconds: wall time.
@@ -84,6 +107,7 @@ async def run_rollouts(
     environment_retries: int = 2,
     retry_failed: bool = False,
     on_event: OnEvent | None = None,
+    episode: Runner = run_episode,
 ) -> RolloutReport:
     """Run all jobs that the store lacks under `run_id`.
 
@@ -91,7 +115,7 @@ async def run_rollouts(
     stored as a failure (environment, policy, cancelled). Raises StoreError and RenderError; whatever it raises, all
     sandboxes are closed.
     """
-    run = _Run(run_id, store, backend, environment_retries, retry_failed, on_event or (lambda event: None))
+    run = _Run(run_id, store, backend, environment_retries, retry_failed, on_event or (lambda event: None), episode)
     return await run.all(jobs, concurrency)
 
 
@@ -103,6 +127,7 @@ class _Run:
     environment_retries: int
     retry_failed: bool
     on_event: OnEvent
+    episode: Runner
     started: float = field(default_factory=time.monotonic)
     images: dict[str, asyncio.Task[Image]] = field(default_factory=dict)
     known: dict[str, Termination] = field(default_factory=dict)
@@ -159,7 +184,7 @@ class _Run:
         image = await self._image(job)
         failures: list[str] = []
         while True:
-            trajectory = await run_episode(
+            trajectory = await self.episode(
                 job.task,
                 policy=job.policy,
                 renderer=job.renderer,

@@ -8,7 +8,7 @@ The same code runs every policy; only what `generate` does differs. How an episo
     the hidden tests     tests_passed                                                    the loop, if the profile asks; graded
     a budget             max_steps, max_tokens, context_exhausted, time_limit            before a call, or in it; graded
     the sandbox, grader  environment_failure                                             reward None
-    the policy's server  policy_failure                                                  reward None
+    the policy's server  policy_failure: no usable answer, or none before the time ran out   reward None
     the user             cancelled                                                       handed to `on_cancel`; reward None
 
 A sandbox that fails before anything has happened in it is replaced; later the episode is lost, since its state is.
@@ -18,16 +18,13 @@ Whatever happens, the sandbox is closed before this returns or raises.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agentgym.sandbox.protocol import Image, Sandbox, SandboxBackend, SandboxError
+from agentgym.sandbox.protocol import Image, SandboxBackend, SandboxError
 from agentgym.store.records import FinishReason, Step, Termination, Trajectory
 from agentgym.tasks.model import Task
-from agentgym.verify import extract_patch, grade
-from agentgym.verify.grade import Grade, Patch
 from harness.budget import Budget
 from harness.context import Context
 from harness.policies.protocol import Generation, Policy, PolicyError
@@ -36,9 +33,8 @@ from harness.recorder import Prefix, Recorder, Setting
 from harness.render import GuardedRenderer
 from harness.stopping import Watch
 from harness.tools import Call, MalformedCall, ToolContext, read_call
+from harness.workplace import Workplace
 from harness.workspace_tree import workspace_tree
-
-_START_ATTEMPTS = 3
 
 
 async def run_episode(
@@ -66,7 +62,7 @@ async def run_episode(
     setting = Setting(task, policy, renderer, profile, backend, image, seed, run_id, group_id, prefix)
     episode = _Episode(setting, Recorder(setting, on_phase))
     try:
-        return await episode.run()
+        return await episode.place.episode(episode.act)
     except asyncio.CancelledError:
         if on_cancel:
             on_cancel(episode.record.trajectory(Termination.CANCELLED, error="cancelled"))
@@ -77,37 +73,21 @@ async def run_episode(
 class _Episode:
     setting: Setting
     record: Recorder
-    sandbox: Sandbox | None = None
+    place: Workplace = field(init=False)
 
-    async def run(self) -> Trajectory:
-        record = self.record
-        try:
-            termination = await self._act()
-            record.patch = await extract_patch(self._live, self.setting.task, backend=self.setting.backend)
-        except SandboxError as error:
-            return record.trajectory(Termination.ENVIRONMENT_FAILURE, error=f"{type(error).__name__}: {error}")
-        except PolicyError as error:
-            return record.trajectory(Termination.POLICY_FAILURE, error=f"{type(error).__name__}: {error}")
-        finally:
-            await self._close()
-            with contextlib.suppress(PolicyError):  # a server that cannot forget an episode changes nothing about it
-                await self.setting.policy.end_episode(record.id)
-        record.grade = record.grade or await self._grade(record.patch)
-        if record.grade.reward is None:
-            error = f"grading failed (the policy's part ended with {termination}): {record.grade.error}"
-            return record.trajectory(Termination.ENVIRONMENT_FAILURE, error=error)
-        return record.trajectory(termination)
+    def __post_init__(self) -> None:
+        self.place = Workplace(self.setting, self.record)
 
-    async def _act(self) -> Termination:
+    async def act(self) -> Termination:
         """The loop; returns why it ended."""
-        await self._start()
+        await self.place.start()
         task, profile, policy = self.setting.task, self.setting.profile, self.setting.policy
         context_length = min(profile.limits.max_context, policy.context_length)
         compact_at = profile.context.at_tokens or context_length * 3 // 4
         context = Context(self.setting.renderer, profile.tool_specs, profile.context, compact_at)
         context.begin(profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id))
         budget = Budget(profile.limits, context_length, profile.limits.wall_time_s or task.agent_timeout_s)
-        tools = self._tool_context(budget.deadline)
+        tools = self.place.tools(budget.deadline)
         watch = Watch(profile.stop)
         if self.setting.prefix is not None:
             await self.setting.prefix.restore(context, budget, watch, tools)
@@ -130,10 +110,16 @@ class _Episode:
             if verdict := watch.see(step):
                 return verdict
             context.extend(generation.token_ids, [answer_message(call, step.observation)])
+        if ended is Termination.TIME_LIMIT and not self.record.calls:
+            raise _no_answer(budget)
         return ended
 
     async def _generate(self, context: Context, budget: Budget) -> Generation | None:
-        """One recorded call of the policy; None where the episode's time ran out before it answered."""
+        """One recorded call of the policy; None where the episode's time ran out before it answered.
+
+        Raises PolicyError where it has never answered: an episode in which nothing was sampled says nothing about the
+        policy, only about the server or the machine that was too slow for it.
+        """
         prompt, sampling, started_at = context.prompt, self.record.sampling(), time.time()
         timer = asyncio.timeout(budget.deadline - time.monotonic())
         try:
@@ -147,8 +133,10 @@ class _Episode:
                         episode_id=self.record.id,
                     )
         except TimeoutError as error:
-            if timer.expired():
+            if timer.expired() and self.record.calls:
                 return None
+            if timer.expired():
+                raise _no_answer(budget) from error
             raise PolicyError(f"the policy's own time-out passed: {error}") from error
         self.record.call(prompt, generation, sampling, context.event, started_at)
         return generation
@@ -166,9 +154,9 @@ class _Episode:
                 if self.record.steps or self.setting.prefix or not error.retry_safe:
                     raise
                 # Nothing has been shown yet, so a fresh sandbox continues the same episode.
-                await self._close()
-                await self._start()
-                tools.sandbox = self._live
+                await self.place.close()
+                await self.place.start()
+                tools.sandbox = self.place.live
                 seen = await call.tool.run(tools, call.arguments)
             duration = time.monotonic() - started
             tree = await self._tree(call)
@@ -190,7 +178,7 @@ class _Episode:
             return None
         if not call.tool.changes_files and self.record.steps:
             return self.record.steps[-1].tree_hash
-        return await workspace_tree(self._live, self.setting.task.workdir)
+        return await workspace_tree(self.place.live, self.setting.task.workdir)
 
     async def _passes(self) -> bool:
         """Grade the workspace if the last call changed it; keeps the grade of the first passing state."""
@@ -198,48 +186,19 @@ class _Episode:
         trees = [step.tree_hash for step in steps[-2:]]
         if not steps[-1].valid or (len(trees) == 2 and trees[0] == trees[1] and trees[0] is not None):
             return False
-        patch = await extract_patch(self._live, self.setting.task, backend=self.setting.backend)
-        verdict = await self._grade(patch) if patch.diff else None
+        patch = await self.place.patch()
+        verdict = await self.place.grade(patch) if patch.diff else None
         if verdict is None or verdict.reward != 1.0:
             return False
         self.record.grade = verdict
         return True
 
-    async def _grade(self, patch: Patch) -> Grade:
-        """Grade in a fresh sandbox; a verifier that cannot even start is a grade without a reward."""
-        with self.record.phase("grade"):
-            try:
-                return await grade(self.setting.task, patch, self.setting.backend, image=self.setting.image)
-            except SandboxError as error:
-                return Grade(None, error=f"{type(error).__name__}: {error}")
 
-    async def _start(self) -> None:
-        with self.record.phase("start"):
-            for attempt in range(1, _START_ATTEMPTS + 1):
-                try:
-                    self.sandbox = await self.setting.backend.start(self.setting.image, self.setting.task.limits)
-                    return
-                except SandboxError as error:
-                    if not error.retry_safe or attempt == _START_ATTEMPTS:
-                        raise
-                    await asyncio.sleep(0.5 * attempt)
-
-    async def _close(self) -> None:
-        """Remove the sandbox; what cannot be removed now, the reaper finds by its labels."""
-        sandbox, self.sandbox = self.sandbox, None
-        if sandbox is not None:
-            with contextlib.suppress(SandboxError):
-                await sandbox.close()
-
-    def _tool_context(self, deadline: float) -> ToolContext:
-        shown = self.setting.profile.observation
-        workdir = self.setting.task.workdir
-        return ToolContext(self._live, workdir, shown.max_chars, shown.timeout_s, deadline, shown.finish_marker)
-
-    @property
-    def _live(self) -> Sandbox:
-        assert self.sandbox is not None, "the sandbox is used only between _start and _close"
-        return self.sandbox
+def _no_answer(budget: Budget) -> PolicyError:
+    return PolicyError(
+        f"no answer within the episode's {budget.wall_time_s:g} s",
+        hint="a faster server, fewer episodes at once, or more wall time (limits.wall_time_s of the profile)",
+    )
 
 
 def answer_message(call: Call | MalformedCall, observation: str) -> dict[str, str]:

@@ -62,7 +62,10 @@ class Setting:
 
 @dataclass(slots=True)
 class Recorder:
-    """on_phase: told the name of each phase as it begins. grade: of the patch, once there is one."""
+    """on_phase: told the name of each phase as it begins. grade: of the patch, once there is one.
+
+    extra: what a harness wants to keep beside the record, for people.
+    """
 
     setting: Setting
     on_phase: Callable[[str], None] | None = None
@@ -72,6 +75,7 @@ class Recorder:
     timings: dict[str, float] = field(default_factory=dict)
     patch: Patch = Patch(b"")
     grade: Grade | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
     started_at: float = field(default_factory=time.time)
 
     @contextlib.contextmanager
@@ -145,6 +149,7 @@ class Recorder:
     def _metadata(self, verdict: Grade | None) -> dict[str, Any]:
         """What people want to read beside the record: names behind digests, and what the verifier had to say."""
         metadata: dict[str, Any] = {"renderer": self.setting.renderer.name, "profile": self.setting.profile.name}
+        metadata |= self.extra
         if verdict and verdict.judge:
             metadata["grade_judge"] = verdict.judge
         if verdict and verdict.notes:

@@ -6,13 +6,14 @@ import asyncio
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from math import comb
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from pydantic import Field
+from pydantic import Field, field_validator
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,7 +22,7 @@ from agentgym.cli.output import emit, progress, stderr
 from agentgym.cli.policy import load_policy, load_tokenizer
 from agentgym.cli.shared import backend_for, default_store, open_registry, resolve_tasks
 from agentgym.config import Config
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, InputError
 from agentgym.models import DEFAULT_MODEL
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, TrajectorySummary
@@ -29,9 +30,10 @@ from agentgym.tasks import Task, TaskError
 
 if TYPE_CHECKING:
     from agentgym.sandbox.protocol import SandboxBackend
-    from harness.engine import RolloutReport
+    from harness.engine import RolloutReport, Runner
     from harness.jobs import Job
     from harness.policies.protocol import Policy
+    from harness.profile import Profile
 
 
 class RolloutConfig(Config):
@@ -48,7 +50,14 @@ class RolloutConfig(Config):
     policy_version: int | None = Field(
         None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
     )
-    profile: str = Field("tiny", description="Harness profile: a shipped name or a TOML file.")
+    profile: list[str] = Field(
+        [], description="Harness profile: a shipped name or a TOML file (default: tiny; with --agent: gateway)."
+    )
+    agent: str | None = Field(
+        None,
+        description="Another harness acts through the gateway: mini-swe-agent, or a shell command that starts one.",
+    )
+    own_sampling: bool = Field(False, description="Sample as the profile says, whatever an --agent asks for.")
     temperature: float | None = Field(None, ge=0, description="Instead of the profile's; 0 is greedy.")
     rollouts: int = Field(1, ge=1, description="Episodes per task.")
     concurrency: int = Field(4, ge=1, description="Episodes at once.")
@@ -63,6 +72,11 @@ class RolloutConfig(Config):
     retry_failed: bool = Field(False, description="Also run again what an earlier call stored as a failure.")
     environment_retries: int = Field(2, ge=0, description="Fresh attempts after an environment failure.")
     any_status: bool = Field(False, description="Also tasks that validation has not found valid.")
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
 
 class EvalConfig(RolloutConfig):
@@ -156,9 +170,9 @@ def _usable(config: RolloutConfig, *, split: str) -> list[Task]:
 async def _roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, RolloutReport]:
     run_id = config.run_id or time.strftime("%Y%m%d-%H%M%S")
     jobs = make_jobs(config, tasks)
-    async with backend_for(config.backend, owner=f"rollout {run_id}") as backend:
+    async with backend_for(config.backend, owner=f"rollout {run_id}") as backend, _runner(config) as episode:
         with Store.open(config.store) as store:
-            report = await run_jobs(jobs, run_id=run_id, store=store, backend=backend, config=config)
+            report = await run_jobs(jobs, run_id=run_id, store=store, backend=backend, config=config, episode=episode)
     if report.skipped:
         stderr.print(f"[dim]{report.skipped} of {len(jobs)} episodes were in the store already[/]", highlight=False)
     return run_id, report
@@ -168,22 +182,53 @@ def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
     """The episodes this config asks for; loads the model where one is needed."""
     from harness.jobs import plan
     from harness.policies.scripted import ScriptedPolicy, empty_script, gold_script
-    from harness.profile import load_profile
     from harness.render import load_renderer
 
-    profile = load_profile(config.profile)
-    if config.temperature is not None:
-        sampling = profile.sampling.model_copy(update={"temperature": config.temperature})
-        profile = profile.model_copy(update={"sampling": sampling})
     renderer = load_renderer(load_tokenizer(config.model, config.tokenizer))
+    model = load_policy(config.model, config.policy_version) if config.policy == "model" else None
+    jobs: list[Job] = []
+    for profile in _profiles(config):
 
-    def acting(task: Task) -> Policy:
-        if config.policy == "gold":
-            return ScriptedPolicy(gold_script(task, profile), renderer, name="gold")
-        return ScriptedPolicy(empty_script(profile), renderer, name="empty")
+        def scripted(task: Task, profile: Profile = profile) -> Policy:
+            script = gold_script(task, profile) if config.policy == "gold" else empty_script(profile)
+            return ScriptedPolicy(script, renderer, name=config.policy)
 
-    policy = load_policy(config.model, config.policy_version) if config.policy == "model" else acting
-    return plan(tasks, policy, renderer, profile, rollouts=config.rollouts, seed=config.seed)
+        jobs += plan(tasks, model or scripted, renderer, profile, rollouts=config.rollouts, seed=config.seed)
+    return jobs
+
+
+def _profiles(config: RolloutConfig) -> list[Profile]:
+    """The harness profiles of a run; it may mix several."""
+    from harness.gateway.agent import load_agent
+    from harness.gateway.runner import profile_for
+    from harness.profile import load_profile
+
+    if config.agent is not None and config.policy != "model":
+        raise InputError(f"a script ({config.policy}) plays in our own harness only", hint="leave out --agent")
+    profiles = [load_profile(name) for name in config.profile or ["tiny" if config.agent is None else "gateway"]]
+    if config.temperature is not None:
+        update = {"temperature": config.temperature}
+        profiles = [
+            profile.model_copy(update={"sampling": profile.sampling.model_copy(update=update)}) for profile in profiles
+        ]
+    if config.agent is not None:
+        profiles = [profile_for(load_agent(config.agent), profile) for profile in profiles]
+    return profiles
+
+
+@asynccontextmanager
+async def _runner(config: RolloutConfig) -> AsyncIterator[Runner]:
+    """Who runs the episodes: our own loop, or the agent that was named."""
+    if config.agent is None:
+        from harness.episode import run_episode
+
+        yield run_episode
+        return
+    from harness.gateway.agent import load_agent
+    from harness.gateway.runner import agent_runner
+
+    async with agent_runner(load_agent(config.agent), own_sampling=config.own_sampling) as runner:
+        yield runner
 
 
 async def run_jobs(
@@ -194,9 +239,11 @@ async def run_jobs(
     backend: SandboxBackend,
     config: RolloutConfig,
     title: str = "episodes",
+    episode: Runner | None = None,
 ) -> RolloutReport:
-    """Run the jobs with a progress bar that says what the episodes are doing."""
+    """Run the jobs with a progress bar that says what the episodes are doing. episode: default: our own loop."""
     from harness.engine import EventKind, RolloutEvent, run_rollouts
+    from harness.episode import run_episode
 
     phases: dict[int, str] = {}
     with progress() as bars:
@@ -222,6 +269,7 @@ async def run_jobs(
             environment_retries=config.environment_retries,
             retry_failed=config.retry_failed,
             on_event=on_event,
+            episode=episode or run_episode,
         )
 
 

@@ -8,17 +8,20 @@ The interface is the `renderers` package's `Renderer` (`render_ids`, `parse_resp
     guard.py   text from outside can never become a control token
     guarded.py what load.py returns: any renderer, guarded, and its bridge checked
     turns.py   the assistant turn a scripted policy "samples"
+    extend.py  one more turn of a conversation, by the bridge
 
 The first prompt comes from `render_ids`; every later one from `bridge_to_next_turn`, which starts with the previous
-prompt and the exact generation. `harness.context` is the only caller of both during an episode.
+prompt and the exact generation (`extend`). `harness.context` does both for our own episodes, `harness.gateway.conversation`
+for those of other harnesses.
 """
 
 from renderers import Message, ParsedResponse, ParsedToolCall, Renderer, ToolCallParseStatus, ToolSpec
 
 from harness.render.chatml import ChatMLRenderer
+from harness.render.extend import RenderError, extend
 from harness.render.guard import GuardedTokenizer
 from harness.render.guarded import GuardedRenderer
-from harness.render.load import RenderError, load_renderer
+from harness.render.load import load_renderer
 from harness.render.turns import assistant_turn
 
 __all__ = [
@@ -33,5 +36,6 @@ __all__ = [
     "ToolCallParseStatus",
     "ToolSpec",
     "assistant_turn",
+    "extend",
     "load_renderer",
 ]

@@ -14,18 +14,14 @@ from renderers import Message, ToolSpec, create_renderer
 from renderers.base import MODEL_RENDERER_MAP
 from renderers.configs import config_from_name
 
-from agentgym.errors import InputError
 from harness.render.chatml import ChatMLRenderer
+from harness.render.extend import RenderError
 from harness.render.guard import GuardedTokenizer
 from harness.render.guarded import GuardedRenderer
 from harness.render.template import TemplateRenderer, TemplateUnusable
 from harness.render.turns import assistant_turn
 
 CHATML = ChatMLRenderer.name
-
-
-class RenderError(InputError):
-    """No renderer is known for a model, or a renderer broke its contract."""
 
 
 def load_renderer(tokenizer: Any, name: str = "auto") -> GuardedRenderer:

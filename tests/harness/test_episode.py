@@ -93,7 +93,7 @@ def grade_each_patch_once(monkeypatch, grades):
             grades[key] = await grade(task, patch, backend, image=image)
         return grades[key]
 
-    monkeypatch.setattr("harness.episode.grade", remembered)
+    monkeypatch.setattr("harness.workplace.grade", remembered)
 
 
 @pytest.fixture

@@ -76,13 +76,13 @@ async def test_the_stop_token_is_part_of_the_generation_and_seeds_decide(served,
 
 @with_server
 async def test_the_context_is_the_servers(served) -> None:
-    assert served.context_length == 1024
-    full = np.full(1020, 100, dtype=np.int32)
+    assert served.context_length == 4096
+    full = np.full(4092, 100, dtype=np.int32)
     cut = await served.generate(full, sampling=Sampling(), max_tokens=50, stop_token_ids=(), episode_id="a")
     assert (len(cut.token_ids), cut.finish_reason) == (4, FinishReason.LENGTH)
-    with pytest.raises(PolicyError, match="context of 1024"):
+    with pytest.raises(PolicyError, match="context of 4096"):
         await served.generate(
-            np.full(1024, 100, dtype=np.int32), sampling=Sampling(), max_tokens=1, stop_token_ids=(), episode_id="a"
+            np.full(4096, 100, dtype=np.int32), sampling=Sampling(), max_tokens=1, stop_token_ids=(), episode_id="a"
         )
 
 

@@ -1,0 +1,114 @@
+"""What another harness's requests become in the record: branches, and how much of what was sampled reached the agent.
+
+An agent may talk to the policy in several conversations at once (helpers, parallel attempts) or rewrite its history. Calls are
+therefore laid out by branch, not by time: a call continues the branch whose last prompt + generation its own prompt starts
+with, token by token, and opens a new one (`REWRITTEN`) where there is none. A learner's sequences then are exactly the
+branches, each in one piece; when a call was made is in `started_at`.
+
+    delivered_fraction   share of the sampled tokens that were sent to a client
+    kept_fraction        share of the sampled tokens that stand, as sampled, in a later prompt, or end their branch delivered
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from agentgym.store.records import ContextEvent, Int32Array, ModelCall
+from harness.gateway.ask import Answer
+from harness.recorder import Recorder
+from harness.render import GuardedRenderer
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request and its answer, however often it was asked for.
+
+    task: ends with the answer. key: the client's idempotency key. clients: how many wait for it or read it now. requests: how
+    often it came. sent: characters of the reply handed to a client. whole: some client got all of it. dropped: tokens sampled
+    after a stop string.
+    """
+
+    key: str | None = None
+    task: asyncio.Task[Answer] = field(init=False)
+    clients: int = 0
+    requests: int = 1
+    sent: int = 0
+    whole: bool = False
+    dropped: int = 0
+
+    def delivered(self, renderer: GuardedRenderer) -> int:
+        """Sampled tokens whose text was sent."""
+        sampled = self.task.result().generation.token_ids.tolist()
+        if self.whole:
+            return len(sampled)
+        low, high = 0, len(sampled) if self.sent else 0
+        while low < high:  # the longest prefix whose text lies within what was sent
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if len(renderer.decode(sampled[:middle])) <= self.sent else (low, middle - 1)
+        return low
+
+
+def branches(calls: Sequence[ModelCall]) -> list[list[int]]:
+    """Indices of `calls` by branch; branches in the order in which they began."""
+    found: list[list[int]] = []
+    tips: list[Int32Array] = []
+    for k, call in enumerate(calls):
+        prompt = call.prompt_token_ids
+        fitting = [
+            b for b, tip in enumerate(tips) if len(tip) <= len(prompt) and np.array_equal(prompt[: len(tip)], tip)
+        ]
+        tip = np.concatenate([prompt, call.generation_token_ids])
+        if fitting:
+            branch = max(fitting, key=lambda b: len(tips[b]))
+            found[branch].append(k)
+            tips[branch] = tip
+        else:
+            found.append([k])
+            tips.append(tip)
+    return found
+
+
+def settle(record: Recorder, exchanges: Sequence[Exchange], *, errors: Sequence[str], unfinished: int) -> None:
+    """Lay the record's calls out by branch and note what became of them. exchanges: in the order of `record.calls`."""
+    found = branches(record.calls)
+    order = [k for branch in found for k in branch]
+    place = {k: position for position, k in enumerate(order)}
+    last = {branch[-1] for branch in found}
+    record.extra["gateway"] = _notes(record, exchanges, last) | {
+        "branches": len(found),
+        "errors": list(errors[-10:]),
+        "unfinished": unfinished,
+    }
+    calls = [record.calls[k] for k in order]
+    record.calls[:] = [replace(call, context_event=_event(calls, k)) for k, call in enumerate(calls)]
+    if calls:
+        record.steps[:] = [replace(step, call_index=place[step.call_index]) for step in record.steps]
+    else:
+        record.steps.clear()
+
+
+def _event(calls: Sequence[ModelCall], k: int) -> ContextEvent:
+    if k == 0 or len(branches(calls[k - 1 : k + 1])) == 1:
+        return ContextEvent.APPEND
+    return ContextEvent.REWRITTEN
+
+
+def _notes(record: Recorder, exchanges: Sequence[Exchange], last: set[int]) -> dict[str, Any]:
+    renderer = record.setting.renderer
+    sampled = [len(call.generation_token_ids) for call in record.calls]
+    delivered = [exchange.delivered(renderer) for exchange in exchanges]
+    kept = [count if k not in last else delivered[k] for k, count in enumerate(sampled)]
+    total = sum(sampled)
+    return {
+        "delivered_fraction": sum(delivered) / total if total else 1.0,
+        "kept_fraction": sum(kept) / total if total else 1.0,
+        "requests": sum(exchange.requests for exchange in exchanges),
+        "repeated": sum(exchange.requests - 1 for exchange in exchanges),
+        "aborted": sum(not exchange.whole for exchange in exchanges),
+        "dropped_tokens": sum(exchange.dropped for exchange in exchanges),
+    }

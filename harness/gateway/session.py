@@ -1,0 +1,260 @@
+"""One episode of another harness: its key, its requests, and the record they leave.
+
+A request is answered by one call of the policy, recorded once, however often the client has to ask for it:
+
+    the client went away before it had the answer   the generation goes on; the same request again gets its answer
+    the client says that it asks again              (a retry header, an idempotency key) the same answer
+    the policy failed                               nothing was sampled and nothing is recorded; asking again tries again
+    the same request after a delivered answer       another sample: an agent may want several
+
+Budgets are the profile's. The first one that is spent ends the episode in the eyes of the record, and every further request is
+refused; the agent's own process may take its time to notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentgym.sandbox.protocol import SandboxError
+from agentgym.store.records import ContextEvent, Int32Array, Sampling, Step, Termination
+from harness.budget import Budget
+from harness.gateway.ask import Answer, Ask
+from harness.gateway.conversation import Conversation
+from harness.gateway.evidence import Exchange, settle
+from harness.gateway.reading import read
+from harness.gateway.refusal import Refusal
+from harness.policies.protocol import Generation, PolicyError
+from harness.recorder import Recorder
+from harness.tools import TOOLS, Observation
+from harness.workplace import HarnessError, Workplace
+from harness.workspace_tree import workspace_tree
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """Open between `Gateway.admit` and `Gateway.dismiss`. own_sampling: what clients say about sampling is ignored."""
+
+    place: Workplace
+    own_sampling: bool = False
+    key: str = field(default_factory=lambda: "sk-agentgym-" + secrets.token_urlsafe(24))
+    ended: Termination | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    finished: asyncio.Future[Termination] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    _budget: Budget = field(init=False)
+    _conversation: Conversation = field(init=False)
+    _known: dict[str, Exchange] = field(default_factory=dict)
+    _running: set[asyncio.Task[Answer]] = field(default_factory=set)
+    _exchanges: list[Exchange] = field(default_factory=list)
+    _failure: PolicyError | None = None
+    _errors: list[str] = field(default_factory=list)
+    _executing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        setting = self.place.setting
+        limits = setting.profile.limits
+        context = min(limits.max_context, setting.policy.context_length)
+        self._budget = Budget(limits, context, limits.wall_time_s or setting.task.agent_timeout_s)
+        self._conversation = Conversation(setting.renderer)
+
+    @property
+    def record(self) -> Recorder:
+        return self.place.record
+
+    @property
+    def policy_failed(self) -> bool:
+        """The last thing the policy was asked, it could not answer."""
+        return self._failure is not None
+
+    @property
+    def deadline(self) -> float:
+        """`time.monotonic()` at which acting ends."""
+        return self._budget.deadline
+
+    def describe(self) -> dict[str, Any]:
+        """What an agent needs to know to begin."""
+        setting, limits = self.place.setting, self.place.setting.profile.limits
+        return {
+            "task": setting.task.id,
+            "instruction": setting.task.instruction,
+            "workdir": setting.task.workdir,
+            "model": setting.policy.model or setting.policy.name,
+            "limits": {
+                "requests": limits.max_turns,
+                "tokens": limits.max_tokens,
+                "context": self._budget.context_length,
+            },
+            "seconds_left": max(0.0, self.deadline - time.monotonic()),
+            "ended": self.ended,
+        }
+
+    def ask(self, ask: Ask, *, retry: bool = False, key: str | None = None) -> Exchange:
+        """The answer to a request, under way. retry: the client says it asks again. key: its idempotency key."""
+        known = self._known.get(ask.digest)
+        if known is not None:
+            abandoned = not known.whole and known.clients == 0
+            if abandoned or retry or (key is not None and key == known.key):
+                known.requests += 1
+                return known
+        exchange = Exchange(key)
+        exchange.task = asyncio.create_task(self._answer(ask, exchange))
+        exchange.task.add_done_callback(lambda task: self._settle(ask, exchange))
+        self._known[ask.digest] = exchange
+        self._running.add(exchange.task)
+        return exchange
+
+    async def execute(self, arguments: Mapping[str, Any]) -> Observation:
+        """Run a command in the episode's sandbox and record it as a step; raises Refusal."""
+        if self.ended is not None:
+            raise _over(self.ended)
+        started = time.monotonic()
+        try:
+            # One at a time, so that each step's tree is the one it left.
+            async with self._executing:
+                with self.record.phase("tool"):
+                    tools = self.place.tools(self.deadline)
+                    seen = await TOOLS["exec"].run(tools, arguments)
+                    tree = await self._tree() if seen.valid else None
+        except SandboxError as error:
+            self.fail(error)
+            raise Refusal(503, f"the sandbox failed: {error}", code="sandbox_failure") from error
+        step = Step(
+            # What an agent does before it has asked for anything belongs to its first request.
+            call_index=max(0, len(self.record.calls) - 1),
+            tool="exec",
+            arguments=dict(arguments),
+            observation=seen.text,
+            valid=seen.valid,
+            exit_code=seen.exit_code,
+            duration=time.monotonic() - started,
+            truncated=seen.truncated,
+            tree_hash=tree,
+        )
+        self.record.steps.append(step)
+        return seen
+
+    def finish(self, termination: Termination = Termination.SUBMITTED) -> None:
+        """The agent is done; what a budget has ended stays ended by it."""
+        if not self.finished.done():
+            self.finished.set_result(self.ended or termination)
+
+    def fail(self, error: BaseException) -> None:
+        """The episode cannot go on, and not because of the policy."""
+        if not self.finished.done():
+            self.finished.set_exception(error)
+
+    async def close(self) -> None:
+        """No more requests; what is being sampled is given up. Lays the record out (see `evidence`)."""
+        unfinished = list(self._running)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        settle(self.record, self._exchanges, errors=self._errors, unfinished=len(unfinished))
+
+    def verdict(self, termination: Termination) -> Termination:
+        """How the episode ended, once the agent has; raises PolicyError or HarnessError where that was not the policy's
+        doing.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self.record.calls:
+            if self._running or self.ended is Termination.TIME_LIMIT:
+                raise PolicyError(f"no answer within the episode's {self._budget.wall_time_s:g} s")
+            if self.ended is None:
+                how = "ran out of time" if termination is Termination.TIME_LIMIT else "ended"
+                raise HarnessError(f"the agent {how} without asking the policy for anything")
+        return self.ended or termination
+
+    async def _answer(self, ask: Ask, exchange: Exchange) -> Answer:
+        """Sample the answer and record the call; raises Refusal and PolicyError."""
+        if self.ended is not None:
+            raise _over(self.ended)
+        prompt = np.asarray(self._prompt(ask), np.int32)
+        if (spent := self._budget.exhausted(len(prompt))) is not None:
+            self._end(spent)
+            raise self._too_long(len(prompt)) if spent is Termination.CONTEXT_EXHAUSTED else _over(spent)
+        sampling = self.record.sampling() if self.own_sampling else ask.sampling(self.record.sampling())
+        room = self._budget.call_tokens(len(prompt))
+        started_at = time.time()
+        generation = await self._generate(prompt, sampling, min(room, ask.max_tokens or room))
+        answer = read(ask, prompt, generation, self.place.setting.renderer)
+        self.record.call(prompt, answer.generation, sampling, ContextEvent.APPEND, started_at)
+        self._budget.spend(len(answer.generation.token_ids))
+        exchange.dropped = len(generation.token_ids) - len(answer.generation.token_ids)
+        self._exchanges.append(exchange)
+        if ask.messages:
+            self._conversation.remember(answer, sum(message["role"] == "assistant" for message in ask.messages))
+        elif ask.text is not None:
+            self._conversation.remember_text(ask.text, answer)
+        return answer
+
+    def _prompt(self, ask: Ask) -> list[int]:
+        if ask.token_ids is not None:
+            return list(ask.token_ids)
+        if ask.text is not None:
+            return self._conversation.raw_prompt(ask.text)
+        return self._conversation.prompt(ask.messages, ask.tools)
+
+    async def _generate(self, prompt: Int32Array, sampling: Sampling, max_tokens: int) -> Generation:
+        setting = self.place.setting
+        timer = asyncio.timeout(self.deadline - time.monotonic())
+        try:
+            with self.record.phase("inference"):
+                async with timer:
+                    return await setting.policy.generate(
+                        prompt,
+                        sampling=sampling,
+                        max_tokens=max_tokens,
+                        stop_token_ids=setting.renderer.get_stop_token_ids(),
+                        episode_id=self.record.id,
+                    )
+        except TimeoutError as error:
+            if not timer.expired():
+                raise PolicyError(f"the policy's own time-out passed: {error}") from error
+            self._end(Termination.TIME_LIMIT)
+            raise _over(Termination.TIME_LIMIT) from error
+
+    def _end(self, termination: Termination) -> None:
+        """A budget is spent: nothing more is sampled or executed."""
+        self.ended = self.ended or termination
+        self.over.set()
+
+    def _settle(self, ask: Ask, exchange: Exchange) -> None:
+        """A request has its answer, or has none: then asking again tries again."""
+        self._running.discard(exchange.task)
+        if exchange.task.cancelled():
+            return
+        error = exchange.task.exception()
+        if error is None:
+            self._failure = None
+            return
+        if self._known.get(ask.digest) is exchange:
+            del self._known[ask.digest]
+        self._errors.append(f"{type(error).__name__}: {error}")
+        if isinstance(error, PolicyError):
+            self._failure = error
+        elif not isinstance(error, Refusal):
+            self.fail(error)  # a bug of ours: nobody's verdict
+
+    def _too_long(self, tokens: int) -> Refusal:
+        return Refusal(
+            400,
+            f"This model's maximum context length is {self._budget.context_length} tokens, and your messages are {tokens}.",
+            code="context_length_exceeded",
+            param="messages",
+        )
+
+    async def _tree(self) -> str | None:
+        if not self.place.setting.profile.tree_hashes:
+            return None
+        return await workspace_tree(self.place.live, self.place.setting.task.workdir)
+
+
+def _over(ended: Termination) -> Refusal:
+    return Refusal(403, f"this episode is over: {ended.value}", code="episode_over")
