@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()
@@ -100,4 +100,14 @@ task_validation = sa.Table(
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Index("task_validation_by_task", "task_digest", "created_at"),
     sa.CheckConstraint("status IN ('valid', 'rejected', 'error')", name="task_validation_status"),
+)
+
+training_metric = sa.Table(
+    "training_metric",
+    metadata,
+    sa.Column("run_id", sa.String(200), primary_key=True),
+    sa.Column("step", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(100), primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
 )
