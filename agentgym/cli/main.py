@@ -11,6 +11,7 @@ import agentgym
 from agentgym.cli import (
     doctor,
     ending,
+    evaluate,
     images,
     models,
     quickstart,
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 
 # Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
-for group in (quickstart, doctor, tasks, images, models, rollout, train, replay, store, serve, sandbox):
+for group in (quickstart, doctor, tasks, images, models, rollout, evaluate, train, replay, store, serve, sandbox):
     group.register(app)
 
 
