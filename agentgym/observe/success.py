@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import comb, sqrt
+from math import comb, inf, sqrt
 
 import numpy as np
 
@@ -84,7 +84,8 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Estimate | None:
     episodes = sum(one.graded for one in found)
     mean = float(np.mean(rates))
     error = float(np.std(rates, ddof=1)) / sqrt(len(rates)) if len(rates) > 1 else 0.0
-    effective = mean * (1 - mean) / error**2 if error else 0.0
+    spread = mean * (1 - mean)
+    effective = spread / error**2 if error else (inf if spread else 0.0)
     low, high = wilson(mean, min(max(effective, len(rates)), episodes))
     return Estimate(mean, low, high, len(rates), episodes)
 
