@@ -78,6 +78,10 @@ class Runner(Protocol):
     ) -> Trajectory: ...
 
 
+def _silent(event: RolloutEvent) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class RolloutReport:
     """What a run left. ids: trajectory per job, in the jobs' order, None where there is none. seconds: wall time.
@@ -115,67 +119,36 @@ async def run_rollouts(
     stored as a failure (environment, policy, cancelled). Raises StoreError and RenderError; whatever it raises, all
     sandboxes are closed.
     """
-    run = _Run(run_id, store, backend, environment_retries, retry_failed, on_event or (lambda event: None), episode)
+    tell = on_event or _silent
+    run = _Run(EpisodeRunner(run_id, store, backend, environment_retries, tell, episode), retry_failed, tell)
     return await run.all(jobs, concurrency)
 
 
 @dataclass(slots=True)
-class _Run:
+class EpisodeRunner:
+    """Runs jobs of one run, one call each, and stores what they leave; for callers that decide the next job as they go."""
+
     run_id: str
     store: Store
     backend: SandboxBackend
-    environment_retries: int
-    retry_failed: bool
-    on_event: OnEvent
-    episode: Runner
+    environment_retries: int = 2
+    on_event: OnEvent = _silent
+    episode: Runner = run_episode
     started: float = field(default_factory=time.monotonic)
     images: dict[str, asyncio.Task[Image]] = field(default_factory=dict)
-    known: dict[str, Termination] = field(default_factory=dict)
 
-    async def all(self, jobs: Sequence[Job], concurrency: int) -> RolloutReport:
-        report = RolloutReport(ids=[None] * len(jobs))
-        await asyncio.to_thread(self._read_store, jobs)
-        waiting = iter(enumerate(jobs))
-        workers = [asyncio.create_task(self._worker(waiting, report)) for _ in range(min(concurrency, len(jobs)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            pending = [*workers, *self.images.values()]
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
-            report.seconds = time.monotonic() - self.started
-        return report
+    async def run(self, job: Job, id_: str) -> Trajectory:
+        """One episode, stored under `id_`. Raises SandboxError where its image does not build, and StoreError."""
+        trajectory = await self._episode(job, id_)
+        await _to_the_end(asyncio.to_thread(self.store.add, trajectory))
+        self.on_event(RolloutEvent(EventKind.STORED, job, trajectory=trajectory))
+        return trajectory
 
-    def _read_store(self, jobs: Sequence[Job]) -> None:
-        for profile in {job.profile.digest: job.profile for job in jobs}.values():
-            self.store.put_document(profile.digest, "harness", profile.document())
-        found = self.store.query(TrajectoryFilter(run_id=self.run_id))
-        self.known = {summary.id: summary.termination for summary in found}
-
-    async def _worker(self, waiting: Iterator[tuple[int, Job]], report: RolloutReport) -> None:
-        for index, job in waiting:
-            attempt = 0
-            while (id_ := job.trajectory_id(self.run_id, attempt)) in self.known:
-                if not (self.retry_failed and self.known[id_].is_failure):
-                    break
-                attempt += 1
-            if id_ in self.known:
-                report.ids[index] = id_
-                report.skipped += 1
-                self.on_event(RolloutEvent(EventKind.SKIPPED, job))
-                continue
-            try:
-                trajectory = await self._episode(job, id_)
-            except SandboxError as error:
-                report.failed[index] = str(error)
-                self.on_event(RolloutEvent(EventKind.FAILED, job, error=str(error)))
-                continue
-            await _to_the_end(asyncio.to_thread(self.store.add, trajectory))
-            report.ids[index] = id_
-            for phase, seconds in trajectory.timings.items():
-                report.phases[phase] = report.phases.get(phase, 0.0) + seconds
-            self.on_event(RolloutEvent(EventKind.STORED, job, trajectory=trajectory))
+    async def close(self) -> None:
+        """Cancel what is still being built."""
+        for task in self.images.values():
+            task.cancel()
+        await asyncio.gather(*self.images.values(), return_exceptions=True)
 
     async def _episode(self, job: Job, id_: str) -> Trajectory:
         """Run a job until the environment holds or the attempts are spent; raises SandboxError without an image."""
@@ -213,6 +186,57 @@ class _Run:
         if spec.digest not in self.images:
             self.images[spec.digest] = asyncio.create_task(self.backend.ensure_image(spec))
         return await asyncio.shield(self.images[spec.digest])
+
+
+@dataclass(slots=True)
+class _Run:
+    runner: EpisodeRunner
+    retry_failed: bool
+    on_event: OnEvent
+    known: dict[str, Termination] = field(default_factory=dict)
+
+    async def all(self, jobs: Sequence[Job], concurrency: int) -> RolloutReport:
+        report = RolloutReport(ids=[None] * len(jobs))
+        await asyncio.to_thread(self._read_store, jobs)
+        waiting = iter(enumerate(jobs))
+        workers = [asyncio.create_task(self._worker(waiting, report)) for _ in range(min(concurrency, len(jobs)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for task in workers:
+                task.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await self.runner.close()
+            report.seconds = time.monotonic() - self.runner.started
+        return report
+
+    def _read_store(self, jobs: Sequence[Job]) -> None:
+        for profile in {job.profile.digest: job.profile for job in jobs}.values():
+            self.runner.store.put_document(profile.digest, "harness", profile.document())
+        found = self.runner.store.query(TrajectoryFilter(run_id=self.runner.run_id))
+        self.known = {summary.id: summary.termination for summary in found}
+
+    async def _worker(self, waiting: Iterator[tuple[int, Job]], report: RolloutReport) -> None:
+        for index, job in waiting:
+            attempt = 0
+            while (id_ := job.trajectory_id(self.runner.run_id, attempt)) in self.known:
+                if not (self.retry_failed and self.known[id_].is_failure):
+                    break
+                attempt += 1
+            if id_ in self.known:
+                report.ids[index] = id_
+                report.skipped += 1
+                self.on_event(RolloutEvent(EventKind.SKIPPED, job))
+                continue
+            try:
+                trajectory = await self.runner.run(job, id_)
+            except SandboxError as error:
+                report.failed[index] = str(error)
+                self.on_event(RolloutEvent(EventKind.FAILED, job, error=str(error)))
+                continue
+            report.ids[index] = id_
+            for phase, seconds in trajectory.timings.items():
+                report.phases[phase] = report.phases.get(phase, 0.0) + seconds
 
 
 async def _to_the_end(work: Awaitable[T]) -> T:

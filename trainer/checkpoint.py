@@ -29,9 +29,7 @@ from torch import Tensor, nn
 from trainer.config import LearnerConfig
 from trainer.errors import CheckpointError
 from trainer.learner import Learner
-from trainer.models import load_policy, quiet
-
-WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
+from trainer.models import copy_sidecars, load_policy, quiet
 
 
 class TrainState(BaseModel):
@@ -55,9 +53,7 @@ def save(output: Path, learner: Learner, state: TrainState, *, source: Path, kee
         (partial / "policy").mkdir(parents=True)
         with quiet():
             learner.policy.save_pretrained(partial / "policy")
-        for file in _sidecars(source):
-            if not (partial / "policy" / file.name).exists():
-                shutil.copyfile(file, partial / "policy" / file.name)
+        copy_sidecars(source, partial / "policy")
         optimizers: dict[str, Any] = {"policy": learner.optimizer.state_dict()}
         if learner.value is not None:
             save_file(_contiguous(learner.value.critic), partial / "critic.safetensors")
@@ -129,10 +125,6 @@ def _restore(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
 
 def _contiguous(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
-
-
-def _sidecars(source: Path) -> list[Path]:
-    return [file for file in source.iterdir() if file.is_file() and not file.name.endswith(WEIGHTS)]
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -40,7 +40,10 @@ def ratio_metrics(logprobs: Tensor, behaviour: Tensor, kept: Tensor, entropy: Te
 
 
 def batch_metrics(batch: Batch, version: int) -> dict[str, float]:
+    """Of the evidence itself. staleness/k: the fraction of action tokens sampled k versions ago."""
     staleness = version - batch.version
+    behind, counts = staleness.unique(return_counts=True)
+    histogram = dict(zip(behind.tolist(), (counts / len(staleness)).tolist(), strict=True))
     return {
         "trajectories": float(len(batch.evidence)),
         "action_tokens": float(batch.chain.tokens),
@@ -50,4 +53,6 @@ def batch_metrics(batch: Batch, version: int) -> dict[str, float]:
         "truncated_fraction": float(batch.truncated.double().mean()),
         "staleness_mean": float(staleness.double().mean()),
         "staleness_max": float(staleness.max()),
+        "success": float((batch.rewards >= 1).double().mean()),
+        **{f"staleness/{versions}": share for versions, share in histogram.items()},
     }

@@ -1,49 +1,25 @@
-"""A training run over a store: warm the critic up, then step until the evidence or the steps run out.
+"""Training over a store that is not growing: warm the critic up, then step until the evidence or the steps run out.
 
     report = train(TrainConfig(model=..., store=..., output=...), on_event=print)
 
 Each step ends with a checkpoint; its line in metrics.jsonl is written after it. A run that was killed goes on from
-its newest whole checkpoint, and uses no trajectory twice.
+its newest whole checkpoint, and uses no trajectory twice. (The loop that rolls out meanwhile is the package `online`.)
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainer import checkpoint
-from trainer.batch import Batch
-from trainer.checkpoint import TrainState
+from agentgym.store import Store
 from trainer.config import TrainConfig
-from trainer.errors import EvidenceError, TrainConfigError
-from trainer.evidence import Evidence
+from trainer.errors import EvidenceError
 from trainer.feed import Feed
-from trainer.learner import Learner
-from trainer.models import load_policy
+from trainer.run import OnEvent, TrainEvent, TrainingRun
 
-
-@dataclass(frozen=True, slots=True)
-class TrainEvent:
-    """What a run reports while it works.
-
-    stage: "load" | "warmup" | "critic" | "policy" | "checkpoint" | "step". done, total: tokens (steps for "step").
-    metrics: of a finished step, else empty.
-    """
-
-    stage: str
-    step: int
-    done: int = 0
-    total: int = 0
-    metrics: dict[str, float] = field(default_factory=dict)
-
-
-OnEvent = Callable[[TrainEvent], None]
+__all__ = ["OnEvent", "TrainEvent", "TrainReport", "train"]
 
 
 class TrainReport(BaseModel):
@@ -67,119 +43,48 @@ class TrainReport(BaseModel):
     entropy: float | None = None
     seconds: float = 0.0
 
-
-def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
-    """Run `config.steps` policy updates. Raises EvidenceError where nothing in the store may teach."""
-    started = time.monotonic()
-    tell = on_event or _silent
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    tell(TrainEvent("load", 0))
-    learner, state, source = _open(config)
-    feed = Feed(config, learner.credit, version=learner.version, used=state.used)
-    if not feed.waiting:
-        counted = (
-            ", ".join(f"{count} {reason}" for reason, count in sorted(feed.drops.items()) if count) or "it is empty"
+    @classmethod
+    def of(cls, run: TrainingRun, feed: Feed, *, steps: int, metrics: dict[str, float], seconds: float) -> TrainReport:
+        return cls(
+            steps=steps,
+            step=run.state.step,
+            version=run.learner.version,
+            checkpoint=run.path,
+            metrics_path=run.metrics_path,
+            trajectories_used=len(run.state.used),
+            trajectories_dropped=feed.counts(),
+            tokens=run.tokens,
+            **{name: metrics.get(name) for name in _LAST},
+            seconds=seconds,
         )
-        raise EvidenceError(
-            f"no trajectory in {config.store} may teach ({counted})",
-            hint="roll out a model policy first: agentgym rollout",
-        )
-    metrics_path = config.output / "metrics.jsonl"
-    _forget_after(metrics_path, state.step)
-    batch_of = _Batches(config.micro_batch_tokens)
-    _warm_up(learner, feed, batch_of, config, state.step, tell)
-
-    taken, tokens, metrics = 0, 0, {}
-    path = checkpoint.newest(config.output) if state.step else None
-    while taken < config.steps and (evidence := feed.take(learner.version)):
-        step_started = time.monotonic()
-        batch = batch_of(evidence)
-        metrics = learner.step(batch, lambda stage, done, total: tell(TrainEvent(stage, state.step + 1, done, total)))
-        taken, tokens = taken + 1, tokens + batch.chain.tokens
-        state.used += [item.trajectory_id for item in evidence]
-        state.step, state.version, state.warmup_done = state.step + 1, learner.version, _warmed_up(learner)
-        metrics["seconds"] = time.monotonic() - step_started
-        tell(TrainEvent("checkpoint", state.step))
-        path = checkpoint.save(config.output, learner, state, source=source, keep=config.keep_checkpoints)
-        with metrics_path.open("a") as lines:
-            lines.write(json.dumps({"step": state.step, **metrics, "dropped": _counts(feed)}) + "\n")
-        tell(TrainEvent("step", state.step, taken, config.steps, metrics))
-    return TrainReport(
-        steps=taken,
-        step=state.step,
-        version=learner.version,
-        checkpoint=path,
-        metrics_path=metrics_path,
-        trajectories_used=len(state.used),
-        trajectories_dropped=_counts(feed),
-        tokens=tokens,
-        **{name: metrics.get(name) for name in _LAST},
-        seconds=time.monotonic() - started,
-    )
 
 
 _LAST = ("policy_loss", "value_loss", "kept_fraction", "explained_variance", "effective_sample_size", "kl", "entropy")
 
 
-def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
-    """The learner, where its run stands, and the directory its tokenizer files come from."""
-    found = checkpoint.newest(config.output)
-    if found is not None and not config.resume:
-        raise TrainConfigError(
-            f"{config.output} holds the checkpoints of another run (newest: {found.name}) and resume = false",
-            hint="name another output directory, or remove this one",
+def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
+    """Run `config.steps` policy updates. Raises EvidenceError where nothing in the store may teach."""
+    started = time.monotonic()
+    tell = on_event or _silent
+    run = TrainingRun(config, tell)
+    feed = Feed(config, run.learner.credit, used=run.state.used)
+    with Store.open(config.store, create=False) as store:
+        feed.read(store, version=run.learner.version)
+    feed.close_groups()
+    if not feed.waiting:
+        counted = ", ".join(f"{count} {reason}" for reason, count in feed.counts().items()) or "it is empty"
+        raise EvidenceError(
+            f"no trajectory in {config.store} may teach ({counted})",
+            hint="roll out a model policy first: agentgym rollout",
         )
-    if found is not None:
-        learner, state = checkpoint.load(found, config)
-        return learner, state, found / "policy"
-    torch.manual_seed(config.seed)
-    learner = Learner(load_policy(config.model), config, version=config.model_version)
-    state = TrainState(version=config.model_version, credit=config.credit, critic_layers=config.critic_layers)
-    return learner, state, config.model
-
-
-class _Batches:
-    """Evidence → batch, the last one remembered: what warmed the critic up is often the first step's batch, and the
-    critic keeps what it computed for it."""
-
-    def __init__(self, micro_batch_tokens: int) -> None:
-        self.micro_batch_tokens = micro_batch_tokens
-        self.last: Batch | None = None
-
-    def __call__(self, evidence: list[Evidence]) -> Batch:
-        if self.last is None or list(self.last.evidence) != evidence:
-            self.last = Batch.of(evidence, micro_batch_tokens=self.micro_batch_tokens)
-        return self.last
-
-
-def _warm_up(learner: Learner, feed: Feed, batch_of: _Batches, config: TrainConfig, step: int, tell: OnEvent) -> None:
-    """Spread the critic-only updates over what waits; a run that was resumed does what is left of them."""
-    left = config.value_warmup_steps - _warmed_up(learner)
-    if learner.value is None or left <= 0:
-        return
-    batches = feed.batches()
-    for index, evidence in enumerate(batches):
-        updates = left // len(batches) + (index < left % len(batches))
-        if updates:
-            learner.warm_up(
-                batch_of(evidence), updates, lambda _, done, total: tell(TrainEvent("warmup", step, done, total))
-            )
-
-
-def _warmed_up(learner: Learner) -> int:
-    return learner.value.warmup_done if learner.value is not None else 0
-
-
-def _forget_after(path: Path, step: int) -> None:
-    """Lines of steps whose checkpoint was lost are taken again; drop them."""
-    if path.exists():
-        lines = [line for line in path.read_text().splitlines() if json.loads(line)["step"] <= step]
-        path.write_text("".join(f"{line}\n" for line in lines))
-
-
-def _counts(feed: Feed) -> dict[str, int]:
-    return {reason.value: count for reason, count in sorted(feed.drops.items()) if count}
+    run.warm_up(feed.batches())
+    taken, metrics = 0, {}
+    while taken < config.steps and (evidence := feed.take(run.learner.version)):
+        metrics = run.step(evidence)
+        taken += 1
+        run.record({**metrics, "dropped": feed.counts()})
+        tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
+    return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
 
 
 def _silent(event: TrainEvent) -> None:

@@ -9,13 +9,16 @@ backbone.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
@@ -28,6 +31,7 @@ from trainer.errors import ModelError
 Precision = Literal["float32", "bfloat16"]
 CHUNK = 256
 """Action positions whose logits exist at one time."""
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
 
 
 def load_policy(path: Path) -> PreTrainedModel:
@@ -91,6 +95,45 @@ def action_logprobs(
         logprobs.append(logprob)
         entropies.append(entropy)
     return torch.cat(logprobs), torch.cat(entropies)
+
+
+@torch.no_grad()
+def sequence_logprobs(model: PreTrainedModel, token_ids: Tensor, *, first: int) -> Tensor:
+    """log π of the tokens from position `first` on, at temperature 1. token_ids: int64[T]; returns float32[T − first]."""
+    position = torch.arange(first, len(token_ids))
+    row = torch.zeros_like(position)
+    ends, closes = torch.tensor([len(token_ids) - 1]), torch.tensor([0])
+    micro = MicroBatch(token_ids[None], row, position, position - first, ends, closes)
+    return action_logprobs(model, micro, torch.ones(len(position)))[0]
+
+
+def save_untied(model: PreTrainedModel, target: Path, source: Path) -> None:
+    """Write `model` as a checkpoint whose output head is a tensor of its own, with the tokenizer files of `source`.
+
+    A vLLM CPU server that reloads weights keeps a tied head at its old value; see `agentgym.models.untie`. The model itself
+    stays as it is. `target` appears whole or not at all.
+    """
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    head = model.get_output_embeddings()
+    state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    own = next(name for name, module in model.named_modules() if module is head)
+    state[f"{own}.weight"] = state[f"{own}.weight"].clone()
+    save_file(state, partial / "model.safetensors", metadata={"format": "pt"})
+    config: Any = copy.deepcopy(model.config)
+    config.tie_word_embeddings = False
+    config.save_pretrained(partial)
+    copy_sidecars(source, partial)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+
+
+def copy_sidecars(source: Path, target: Path) -> None:
+    """Everything in a model directory that is not weights (tokenizer, templates), unless `target` has its own."""
+    for file in source.iterdir():
+        if file.is_file() and not file.name.endswith(WEIGHTS) and not (target / file.name).exists():
+            shutil.copyfile(file, target / file.name)
 
 
 def _score(

@@ -11,6 +11,7 @@ import agentgym
 from agentgym.cli import (
     doctor,
     ending,
+    evaluate,
     gateway,
     images,
     models,
@@ -36,7 +37,21 @@ app = typer.Typer(
 )
 
 # Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
-for group in (quickstart, doctor, tasks, images, models, rollout, gateway, train, replay, store, serve, sandbox):
+for group in (
+    quickstart,
+    doctor,
+    tasks,
+    images,
+    models,
+    rollout,
+    evaluate,
+    gateway,
+    train,
+    replay,
+    store,
+    serve,
+    sandbox,
+):
     group.register(app)
 
 

@@ -141,6 +141,8 @@ def _option_type(annotation: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         members = [member for member in get_args(annotation) if member is not type(None)]
         return _option_type(members[0]) if len(members) == 1 else str
+    if origin is tuple and Ellipsis not in get_args(annotation):
+        return tuple[*(_option_type(member) for member in get_args(annotation))]
     if origin in (list, tuple, set, frozenset):
         return list[str]
     if origin is Literal:

@@ -1,4 +1,4 @@
-"""`agentgym rollout` and `agentgym eval`: let a policy act on tasks, and record what happened."""
+"""`agentgym rollout`: let a policy act on tasks, and record what happened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from math import comb
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
@@ -20,13 +19,13 @@ from rich.table import Table
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress, stderr
 from agentgym.cli.policy import load_policy, load_tokenizer
-from agentgym.cli.shared import backend_for, default_store, open_registry, resolve_tasks
+from agentgym.cli.shared import backend_for, default_store, open_registry, usable
 from agentgym.config import Config
 from agentgym.errors import AgentGymError, InputError
 from agentgym.models import DEFAULT_MODEL
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, TrajectorySummary
-from agentgym.tasks import Task, TaskError
+from agentgym.tasks import Task
 
 if TYPE_CHECKING:
     from agentgym.sandbox.protocol import SandboxBackend
@@ -79,16 +78,8 @@ class RolloutConfig(Config):
         return [value] if isinstance(value, str) else value
 
 
-class EvalConfig(RolloutConfig):
-    """A rollout whose result is a success rate."""
-
-    tasks: list[str] = Field(["all"], description='Task ids or directories, or "all".')
-    split: str = Field("held-out", description='Only tasks of this split, or "all".')
-
-
 def register(app: typer.Typer) -> None:
     config_command(app, RolloutConfig, "rollout", positional="tasks")(rollout)
-    config_command(app, EvalConfig, "eval", positional="tasks")(evaluate)
 
 
 def rollout(config: RolloutConfig, *, as_json: bool) -> None:
@@ -96,78 +87,22 @@ def rollout(config: RolloutConfig, *, as_json: bool) -> None:
 
     Ctrl-C stops it: sandboxes are removed, finished trajectories stay, and the same --run-id goes on later.
     """
-    tasks = _usable(config, split="all")
-    run_id, report = asyncio.run(_roll_out(config, tasks))
-    summaries = _of_run(config.store, report.trajectory_ids)
+    tasks = usable_tasks(config, split="all")
+    run_id, report = asyncio.run(roll_out(config, tasks))
+    summaries = stored(config.store, report.trajectory_ids)
     emit(_document(run_id, report, summaries), summary_table(summaries, f"run {run_id}"), as_json=as_json)
     if report.failed:
         reasons = "\n".join(f"  job {index}: {reason}" for index, reason in sorted(report.failed.items()))
         raise AgentGymError(f"{len(report.failed)} episodes could not be run\n{reasons}")
 
 
-def evaluate(config: EvalConfig, *, as_json: bool) -> None:
-    """Measure a policy: success rate and pass@k over tasks. Failures of the environment are counted apart, never as 0."""
-    tasks = _usable(config, split=config.split)
-    run_id, report = asyncio.run(_roll_out(config, tasks))
-    summaries = _of_run(config.store, report.trajectory_ids)
-    result = success(summaries)
-    table = Table(title=f"evaluation {run_id}", title_justify="left", box=None, pad_edge=False)
-    for heading in ("task", "solved", "no verdict"):
-        table.add_column(heading)
-    for task, counts in result["tasks"].items():
-        table.add_row(escape(task), f"{counts['solved']} of {counts['graded']}", str(counts["ungraded"] or ""))
-    table.add_row("[bold]pass@1[/]", _rate(result["pass@1"], result["standard_error"]), "")
-    for name in result.keys() - {"pass@1", "standard_error", "tasks"}:  # pass@n, where every task has n verdicts
-        table.add_row(f"[bold]{name}[/]", _rate(result[name], None), "")
-    emit({"run_id": run_id, **result}, table, as_json=as_json)
+def usable_tasks(config: RolloutConfig, *, split: str) -> list[Task]:
+    """The tasks a config names, of this split and fit for use."""
+    return usable(config.tasks, open_registry(config.store), split=split, any_status=config.any_status)
 
 
-def success(summaries: Sequence[TrajectorySummary]) -> dict[str, Any]:
-    """pass@1 and pass@n over tasks (unbiased: 1 − C(n−c, k)/C(n, k)); tasks are weighted equally.
-
-    standard_error: of pass@1, over tasks; None with fewer than two.
-    """
-    tasks: dict[str, dict[str, int]] = {}
-    for one in summaries:
-        counts = tasks.setdefault(one.task_id, {"solved": 0, "graded": 0, "ungraded": 0})
-        counts["ungraded" if one.reward is None else "graded"] += 1
-        counts["solved"] += one.reward == 1.0
-    graded = [counts for counts in tasks.values() if counts["graded"]]
-    rates = [counts["solved"] / counts["graded"] for counts in graded]
-    result: dict[str, Any] = {
-        "pass@1": statistics.fmean(rates) if rates else None,
-        "standard_error": statistics.stdev(rates) / len(rates) ** 0.5 if len(rates) > 1 else None,
-    }
-    most = min((counts["graded"] for counts in graded), default=0)
-    if most > 1:
-        result[f"pass@{most}"] = statistics.fmean(
-            1 - comb(counts["graded"] - counts["solved"], most) / comb(counts["graded"], most) for counts in graded
-        )
-    return result | {"tasks": dict(sorted(tasks.items()))}
-
-
-def _rate(mean: float | None, error: float | None) -> str:
-    if mean is None:
-        return "no verdicts"
-    return f"{mean:.3f}" + (f" ± {error:.3f}" if error is not None else "")
-
-
-def _usable(config: RolloutConfig, *, split: str) -> list[Task]:
-    """The tasks named, of this split; refuses those that validation has not found valid unless told otherwise."""
-    registry = open_registry(config.store)
-    tasks = [task for task in resolve_tasks(config.tasks, registry) if split in ("all", task.split)]
-    if not tasks:
-        raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
-    doubtful = [task.id for task in tasks if registry.status(task.digest) != "valid"]
-    if doubtful and not config.any_status:
-        raise TaskError(
-            f"not validated, so their rewards mean nothing: {', '.join(doubtful)}",
-            hint=f"agentgym tasks validate {' '.join(doubtful[:8])}, or --any-status",
-        )
-    return tasks
-
-
-async def _roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, RolloutReport]:
+async def roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, RolloutReport]:
+    """Run what the config asks for; the run's id, and what it left."""
     run_id = config.run_id or time.strftime("%Y%m%d-%H%M%S")
     jobs = make_jobs(config, tasks)
     async with backend_for(config.backend, owner=f"rollout {run_id}") as backend, _runner(config) as episode:
@@ -290,7 +225,8 @@ def summary_table(summaries: Sequence[TrajectorySummary], title: str) -> Table:
     return table
 
 
-def _of_run(store: str, ids: Sequence[str]) -> list[TrajectorySummary]:
+def stored(store: str, ids: Sequence[str]) -> list[TrajectorySummary]:
+    """The columns of these trajectories."""
     with Store.open(store) as opened:
         return [opened.summary(one) for one in ids]
 

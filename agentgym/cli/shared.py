@@ -70,6 +70,21 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
     return list(found.values())
 
 
+def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: bool) -> list[Task]:
+    """The tasks named, of this split; refuses those that validation has not found valid unless told otherwise."""
+    tasks = [task for task in resolve_tasks(names, registry) if split in ("all", task.split)]
+    if not tasks:
+        raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
+    doubtful = [task.id for task in tasks if registry.status(task.digest) != "valid"]
+    if doubtful and not any_status:
+        shown = ", ".join(doubtful[:8]) + (f" and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
+        raise TaskError(
+            f"not validated, so their rewards mean nothing: {shown}",
+            hint=f"agentgym tasks validate {' '.join(doubtful[:8])}, or --any-status",
+        )
+    return tasks
+
+
 def _current(entry: RegisteredTask, registry: Registry) -> Task:
     """The task of this entry. A shipped one may have changed with an update of agentgym: then it is a new version."""
     if entry.root not in shipped_tasks():

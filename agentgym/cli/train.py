@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from rich.table import Table
 
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress
+from agentgym.cli.policy import load_tokenizer, quiet_transformers
+from agentgym.cli.shared import backend_for, open_registry, usable
 from agentgym.errors import InputError
 from agentgym.models import resolve
+from agentgym.store import Store
+from online.config import OnlineConfig
 from trainer.config import TrainConfig
 
 if TYPE_CHECKING:
     from trainer.loop import OnEvent, TrainReport
 
+ConfigT = TypeVar("ConfigT", bound=TrainConfig)
+
 
 def register(app: typer.Typer) -> None:
-    config_command(app, TrainConfig, "train")(train)
+    config_command(app, OnlineConfig, "train")(train)
 
 
-def train(config: TrainConfig, *, as_json: bool) -> None:
-    """Update a policy from the trajectories in a store (SAO by default) and save checkpoints.
+def train(config: OnlineConfig, *, as_json: bool) -> None:
+    """Update a policy (SAO by default) and save checkpoints.
 
+    Offline, from the trajectories in a store; or rolling out at the same time (--mode async) or in turn (--mode sync).
     A run that was stopped goes on from its newest whole checkpoint.
     """
-    from trainer.loop import train as run
-
     config = with_directories(config)
     with training_bars() as on_event:
-        report = run(config, on_event)
+        report = train_offline(config, on_event) if config.mode == "offline" else asyncio.run(_online(config, on_event))
     emit(report.model_dump(mode="json"), report_table(report), as_json=as_json)
 
 
-def with_directories(config: TrainConfig) -> TrainConfig:
+def train_offline(config: TrainConfig, on_event: OnEvent) -> TrainReport:
+    from trainer.loop import train as run
+
+    return run(config, on_event)
+
+
+async def _online(config: OnlineConfig, on_event: OnEvent) -> TrainReport:
+    quiet_transformers()
+    from online.assemble import assembled
+    from online.loop import train_online
+
+    registry = open_registry(config.store)
+    tasks = usable(config.tasks, registry, split=config.task_split, any_status=config.any_status)
+    held_out = (
+        usable(config.eval_tasks, registry, split="all", any_status=config.any_status) if config.eval_tasks else []
+    )
+    tokenizer = load_tokenizer(str(config.model), None)
+    async with backend_for(config.backend, owner=f"train {config.run_id}") as backend:
+        with Store.open(config.store) as store:
+            async with assembled(config, tasks, held_out, tokenizer, backend, store) as parts:
+                return await train_online(config, parts, store, on_event)
+
+
+def with_directories(config: ConfigT) -> ConfigT:
     """The config with model names (shipped, or of a hub) turned into directories, as `rollout --model` takes them.
 
     Raises InputError for a server: weights are needed.

@@ -110,3 +110,13 @@ task_validation = sa.Table(
     sa.Index("task_validation_by_task", "task_digest", "created_at"),
     sa.CheckConstraint("status IN ('valid', 'rejected', 'error')", name="task_validation_status"),
 )
+
+training_metric = sa.Table(
+    "training_metric",
+    metadata,
+    sa.Column("run_id", sa.String(200), primary_key=True),
+    sa.Column("step", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(100), primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+)

@@ -32,6 +32,7 @@ from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory
 from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
 from agentgym.store.schema import document as documents
+from agentgym.store.schema import training_metric as metrics
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import Sequence, sequences_of_layout
@@ -176,3 +177,26 @@ class Store:
         if text is None:
             raise NotFoundError(f"no document {digest!r}")
         return json.loads(text)
+
+    def put_metrics(self, run_id: str, step: int, values: Mapping[str, float]) -> None:
+        """What a training run measured at a step, in place of what was there: a step taken again is measured again."""
+        now = time.time()
+        row = {"run_id": run_id, "step": step, "created_at": now}
+        with writing(self.engine) as connection:
+            connection.execute(metrics.delete().where(metrics.c.run_id == run_id, metrics.c.step == step))
+            if values:
+                connection.execute(metrics.insert(), [{**row, "name": name, "value": values[name]} for name in values])
+
+    def metrics(self, run_id: str) -> dict[int, dict[str, float]]:
+        """Everything a training run measured, by step."""
+        query = sa.select(metrics).where(metrics.c.run_id == run_id).order_by(metrics.c.step, metrics.c.name)
+        found: dict[int, dict[str, float]] = {}
+        with reading(self.engine) as connection:
+            for row in connection.execute(query):
+                found.setdefault(row.step, {})[row.name] = row.value
+        return found
+
+    def measured_runs(self) -> list[str]:
+        """Training runs that have metrics, by name."""
+        with reading(self.engine) as connection:
+            return list(connection.execute(sa.select(metrics.c.run_id).distinct().order_by(metrics.c.run_id)).scalars())

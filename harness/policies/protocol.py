@@ -14,6 +14,10 @@ class PolicyError(AgentGymError):
     """The policy, or the server behind it, gave no usable answer. Ends the episode as `policy_failure`."""
 
 
+class PublishError(PolicyError):
+    """A policy did not take over new weights; it serves the old ones, under their version."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
     """One answer. token_ids: int32[G] with the stop token; logprobs: float32[G] nats, as in `ModelCall`."""

@@ -67,7 +67,7 @@ class TorchEngine:
         self, model: PreTrainedModel, *, version: int, max_batch: int, prefill_chunk: int, kv_cache_bytes: int
     ) -> None:
         self.version = version
-        self._model = model
+        self.model = model
         self._max_batch = max_batch
         self._prefill_chunk = prefill_chunk
         self._kv_cache_bytes = kv_cache_bytes
@@ -88,7 +88,7 @@ class TorchEngine:
         episode_id: str,
     ) -> Future[Generation]:
         """Queue one generation; cancelling the future drops it at the next step."""
-        generator = generator_for(sampling.seed, self._model.device)
+        generator = generator_for(sampling.seed, self.model.device)
         request = Request(episode_id, prompt, sampling, max_tokens, stop_token_ids, generator)
         self._inbox.put(lambda: self._waiting.append(request))
         return request.future
@@ -97,7 +97,7 @@ class TorchEngine:
         """Go on with other weights from the next step; the future says when that is so."""
 
         def exchange() -> None:
-            self._model, self.version = model, version
+            self.model, self.version = model, version
             self._idle.clear()
             self._running = {request: self._new_slab() for request in self._running}
 
@@ -184,7 +184,7 @@ class TorchEngine:
         return slab
 
     def _new_slab(self) -> Slab:
-        return Slab(self._model.config, self._model.dtype, self._model.device)
+        return Slab(self.model.config, self.model.dtype, self.model.device)
 
     def _step(self) -> None:
         budget = self._prefill_chunk
@@ -196,7 +196,7 @@ class TorchEngine:
                 budget -= len(tokens)
             if tokens:
                 work.append((request, slab, tokens, len(tokens) == len(pending)))
-        logits = forward(self._model, [(slab, tokens, last) for _, slab, tokens, last in work])
+        logits = forward(self.model, [(slab, tokens, last) for _, slab, tokens, last in work])
         sampled = [request for request, _, _, last in work if last]
         for request, row in zip(sampled, logits, strict=True):
             self._extend(request, row)

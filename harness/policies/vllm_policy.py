@@ -1,52 +1,46 @@
-"""A vLLM server as policy, over its completions endpoint: token ids out, token ids and their logprobs back.
+"""A vLLM server as policy: exact ids, exact logprobs, and weights that can be exchanged under running generations.
 
-What makes the record exact, and is checked rather than assumed:
+`vllm_server.py` is the wire; this file knows which labels of the server's weights stand for which version of the policy.
 
-- the server echoes the prompt ids it used; anything but what was sent is an error;
-- the server must report *processed* logprobs (`--logprobs-mode processed_logprobs`), those of the sampled distribution.
-  A probe decides: sampling with a single allowed token has logprob 0 there, and the raw one otherwise;
-- every sampling parameter is sent, since a server fills in what is missing from the model's `generation_config.json`.
+A weight update does not wait for requests: new ones are held for its second, running ones are kept by the server and go
+on with the new weights, and their version spans say where. The update counts once the server's logprobs on fresh samples
+agree with those the new weights really give (`probe.py`): a server can keep part of the old weights without an error (a
+CPU server does so with a tied LM head, hence `agentgym.models.untie`). Until then its label stands for no version, so
+whatever was sampled under it waits for the verdict; if the probe fails the old weights are put back, their version
+stays, and generations that had crossed over are sampled again.
 
-A weight update waits until the requests of this client have ended, so each generation has one version. It is done when
-what the server then samples has the logprobs that transformers computes from the new checkpoint: a server can keep part
-of the old weights without an error (a CPU server does so with a tied LM head, hence `agentgym.models.untie`). Updates
-need a server started with `VLLM_SERVER_DEV_MODE=1`.
+A server that was restarted serves its first weights under a label that is not ours. The first answer that shows it makes
+this client load the last published weights again; the answer is thrown away and asked for anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
-from pydantic import Field
 
-from agentgym.config import Config
-from agentgym.store.records import FinishReason, Int32Array, PolicyKind, Sampling, VersionSpan
-from harness.policies.protocol import Generation, PolicyError
+from agentgym.store.records import Int32Array, PolicyKind, Sampling, VersionSpan
+from harness.policies.probe import Scorer, checkpoint_scorer, probe_gap
+from harness.policies.protocol import Generation, PolicyError, PublishError
+from harness.policies.vllm_server import Answer, VllmPolicyConfig, VllmServer
 
-_FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "abort": FinishReason.ABORT}
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
-_SERVE_HINT = "start it with: python -m vllm.entrypoints.openai.api_server --logprobs-mode processed_logprobs ..."
+__all__ = ["VllmPolicy", "VllmPolicyConfig"]
+
+_ATTEMPTS = 4
+"""Generations asked for anew because unknown weights had sampled them."""
 
 
-class VllmPolicyConfig(Config):
-    """Where the server is and how patient to be with it."""
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Weights whose label is trusted. path: where the server can read them again."""
 
-    url: str = Field(description="base URL of the vLLM server, without /v1")
-    model: str | None = Field(default=None, description="name the server serves it under; its only one if unset")
-    api_key: str | None = Field(default=None, description="bearer token, where the server asks for one")
-    timeout_s: float = Field(default=600.0, gt=0, description="longest wait for one generation, seconds")
-    retries: int = Field(default=5, ge=0, description="attempts after a connection failure or a busy server")
-    backoff_s: float = Field(default=0.5, gt=0, description="first wait before a retry; doubles each time")
-    publish_tolerance: float = Field(
-        default=0.02, gt=0, description="largest logprob gap after a weight update, nats; a bf16 server needs more"
-    )
+    version: int
+    label: str | None
+    path: Path | None
 
 
 class VllmPolicy:
@@ -58,21 +52,17 @@ class VllmPolicy:
         """Asks the server what it serves (blocking). Raises PolicyError where it is no usable vLLM server."""
         self.config = config
         self.name = name
-        self._url = config.url.rstrip("/").removesuffix("/v1")
-        self._version = version
-        self._headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
-        self.model, self.context_length = self._served()
-        self._client: httpx.AsyncClient | None = None
-        self._in_flight = 0
+        self.server = VllmServer(config)
+        self.model, self.context_length = self.server.model, self.server.context_length
+        self._served = _Served(version, self.server.label(), self.server.root)
+        self._versions = {self._served.label: version}
         self._open = asyncio.Event()
         self._open.set()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._probe()
+        self._publishing = asyncio.Lock()
 
     @property
     def version(self) -> int:
-        return self._version
+        return self._served.version
 
     async def generate(
         self,
@@ -91,164 +81,107 @@ class VllmPolicy:
                 f"with a context of {self.context_length}",
                 hint="the harness must end the episode before its context is full",
             )
-        body = self._body(prompt_token_ids.tolist(), sampling, min(max_tokens, room), list(stop_token_ids))
-        async with self._one_version() as version:
-            answer = await self._post("/v1/completions", body)
-        return _generation(answer, body["prompt"], sampling, version)
+        prompt, stop = prompt_token_ids.tolist(), list(stop_token_ids)
+        for _ in range(_ATTEMPTS):
+            await self._open.wait()
+            at_least = self.version
+            answer = await self.server.complete(prompt, sampling, min(max_tokens, room), stop)
+            versions = await self._version_spans(answer)
+            if versions is not None and all(span.version >= at_least for span in versions):
+                return Generation(answer.token_ids, answer.logprobs, versions, answer.finish_reason)
+            await self._restore()
+        raise PolicyError(f"the server at {self.server.url} keeps serving weights that nobody published to it")
 
-    async def load_weights(self, path: Path, version: int) -> None:
+    async def load_weights(self, path: Path, version: int, *, score: Scorer | None = None) -> float:
         """Make the server serve another checkpoint (an untied one, on a disk it sees) as `version`.
 
-        Waits for this client's requests to end. Raises PolicyError where the server refuses, or serves other weights
-        afterwards than were asked for.
+        score: the logprobs the new weights give a probe, the checkpoint's own if unset. Returns the largest difference
+        found. Raises PublishError, with the old weights and version back, where the server's differ; PolicyError where it
+        does not take part in weight updates.
         """
-        self._open.clear()
-        try:
-            await self._idle.wait()
-            await self._post("/pause?mode=keep", None)
-            try:
-                reload = {"method": "reload_weights", "kwargs": {"weights_path": str(path)}}
-                await self._post("/collective_rpc", reload)
-                await self._post("/reset_prefix_cache", None)
-            finally:
-                await self._post("/resume", None)
-            gap = await self._publish_gap(path)
-            if gap > self.config.publish_tolerance:
-                raise PolicyError(
-                    f"after loading {path} the server's logprobs are off by {gap:.2g}: it does not serve those weights",
-                    hint="start the server from an untied checkpoint and publish untied ones (agentgym.models.untie)",
-                )
-            await self._post("/update_weight_version", {"new_version": str(version)})
-            self._version = version
-        finally:
-            self._open.set()
-
-    async def _publish_gap(self, path: Path) -> float:
-        """Largest difference between the server's logprobs on fresh samples and those `path` gives them."""
-        prompt, sampling = np.arange(3, 19, dtype=np.int32), Sampling(seed=0)
-        body = self._body(prompt.tolist(), sampling, 32, [])
-        found = _generation(await self._post("/v1/completions", body), body["prompt"], sampling, 0)
-        return await asyncio.to_thread(_gap, path, prompt, found)
+        if not self.server.labelled:
+            raise PolicyError(
+                f"the server at {self.server.url} does not say which weights sampled a token",
+                hint="start vLLM 0.32 or later with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out",
+            )
+        async with self._publishing:
+            return await self._exchange(path, version, score or checkpoint_scorer(path))
 
     async def end_episode(self, episode_id: str) -> None:
         """Nothing to forget: the server's prefix cache is shared and evicts by itself."""
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self.server.close()
 
-    @asynccontextmanager
-    async def _one_version(self) -> AsyncIterator[int]:
-        """A request in flight: no weight update begins before it has ended."""
-        await self._open.wait()
-        self._in_flight += 1
-        self._idle.clear()
+    async def _exchange(self, path: Path, version: int, score: Scorer) -> float:
+        label, old = f"{version}-{secrets.token_hex(4)}", self._served
+        self._open.clear()
         try:
-            yield self._version
-        finally:
-            self._in_flight -= 1
-            if self._in_flight == 0:
-                self._idle.set()
-
-    def _body(self, prompt: list[int], sampling: Sampling, max_tokens: int, stop: list[int]) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "prompt": prompt,
-            "max_tokens": max_tokens,
-            "stop_token_ids": stop,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "seed": sampling.seed,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "n": 1,
-            "logprobs": 0,
-            "return_token_ids": True,
-            "skip_special_tokens": False,
-        }
-
-    async def _post(self, path: str, body: dict[str, Any] | None) -> Any:
-        """The JSON answer, or None where there is none; retried while the server is not there or busy."""
-        self._client = self._client or httpx.AsyncClient(headers=self._headers, timeout=self.config.timeout_s)
-        failure = ""
-        for attempt in range(self.config.retries + 1):
             try:
-                response = await self._client.post(self._url + path, json=body)
-            except httpx.TransportError as error:
-                failure = f"{type(error).__name__}: {error}"
-            else:
-                if response.is_success:
-                    return response.json() if response.content else None
-                failure = f"HTTP {response.status_code}: {response.text[:500]}"
-                if response.status_code not in _BUSY:
-                    break
-            if attempt < self.config.retries:
-                # Spread out, so that hundreds of episodes do not come back in one burst.
-                await asyncio.sleep(self.config.backoff_s * 2**attempt * random.uniform(0.5, 1.5))
-        raise PolicyError(f"the vLLM server at {self._url} did not answer {path}: {failure}")
+                await self.server.exchange(path, label)
+                gap = await self._gap(score)
+            except PolicyError as error:
+                await self._put_back(old)
+                raise PublishError(f"version {version} was not published: {error.args[0]}") from error
+            if gap > self.config.publish_tolerance:
+                await self._put_back(old)
+                raise PublishError(
+                    f"after loading {path} the server's logprobs are off by {gap:.2g}: it does not serve those weights",
+                    hint="start the server from an untied checkpoint and publish untied ones (agentgym.models.untie)",
+                )
+            self._trust(_Served(version, label, path))
+            return gap
+        finally:
+            self._open.set()
 
-    def _served(self) -> tuple[str, int]:
+    def _trust(self, served: _Served) -> None:
+        self._served = served
+        self._versions[served.label] = served.version
+
+    async def _put_back(self, old: _Served) -> None:
+        """The weights before a failed update, under the label they had. What fails here shows at the next answer."""
+        if old.path is None or old.label is None:
+            return
         try:
-            answer = httpx.get(f"{self._url}/v1/models", headers=self._headers, timeout=30.0)
-            answer.raise_for_status()
-            models = {model["id"]: model.get("max_model_len") for model in answer.json()["data"]}
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise PolicyError(f"no vLLM server answers at {self._url}: {error}", hint=_SERVE_HINT) from error
-        name = self.config.model or next(iter(models), "")
-        if not models.get(name):
-            raise PolicyError(
-                f"the server at {self._url} serves {', '.join(models) or 'no model'}, not {name!r} with a known length"
-            )
-        return name, int(models[name])
+            await self.server.exchange(old.path, old.label)
+        except PolicyError:
+            return  # no label is trusted then, so the next answer leads to `_restore`
 
-    def _probe(self) -> None:
-        """Refuse a server whose logprobs are not those of the distribution it samples from."""
-        body = self._body([1, 1], Sampling(), 1, []) | {"allowed_token_ids": [1]}
-        try:
-            answer = httpx.post(f"{self._url}/v1/completions", json=body, headers=self._headers, timeout=120.0)
-            answer.raise_for_status()
-            found = _generation(answer.json(), body["prompt"], Sampling(), 0)
-        except (httpx.HTTPError, ValueError) as error:
-            raise PolicyError(f"the server at {self._url} does not complete token ids: {error}") from error
-        if abs(float(found.logprobs[0])) > 1e-3:
-            raise PolicyError(
-                f"the server at {self._url} reports raw logprobs, not those of the distribution it samples from",
-                hint=_SERVE_HINT,
-            )
+    async def _restore(self) -> None:
+        """Load the last published weights again, unless somebody else has meanwhile. Raises PolicyError."""
+        async with self._publishing:
+            told, last = await asyncio.to_thread(self.server.label), self._served
+            if self._versions.get(told) == last.version:
+                return
+            if last.path is None or not last.path.is_dir():
+                raise PolicyError(
+                    f"the server at {self.server.url} serves weights labelled {told!r}, which are not version "
+                    f"{last.version}, and nothing was published that could be loaded again"
+                )
+            await self._exchange(last.path, last.version, checkpoint_scorer(last.path))
 
+    async def _version_spans(self, answer: Answer) -> tuple[VersionSpan, ...] | None:
+        """The answer's labels as versions; None where one stands for weights that were never vouched for."""
+        if answer.labels is None:
+            size = len(answer.token_ids)
+            return (VersionSpan(self.version, 0, size),) if size else ()
+        if any(label not in self._versions for label, _, _ in answer.labels):
+            async with self._publishing:  # an update under way decides whether its label will be trusted
+                pass
+        if any(label not in self._versions for label, _, _ in answer.labels):
+            return None
+        found: list[VersionSpan] = []
+        for label, start, end in answer.labels:
+            version = self._versions[label]
+            if found and found[-1].version == version:
+                found[-1] = VersionSpan(version, found[-1].start, end)
+            elif end > start:
+                found.append(VersionSpan(version, start, end))
+        return tuple(found)
 
-def _gap(path: Path, prompt: Int32Array, found: Generation) -> float:
-    import torch
-    from transformers import AutoModelForCausalLM
+    async def _gap(self, score: Scorer) -> float:
+        async def ask(prompt: Int32Array) -> tuple[Int32Array, np.ndarray]:
+            found = await self.server.complete(prompt.tolist(), Sampling(seed=0), 32)
+            return found.token_ids, found.logprobs
 
-    from harness.policies.sampling import recompute
-
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    ids = torch.from_numpy(np.concatenate([prompt, found.token_ids]).astype(np.int64))
-    with torch.inference_mode():
-        logits = model(input_ids=ids[None]).logits[0, len(prompt) - 1 : -1]
-    again = recompute(logits, ids[len(prompt) :], Sampling()).numpy()
-    return float(np.abs(again - found.logprobs).max())
-
-
-def _generation(answer: Any, prompt: list[int], sampling: Sampling, version: int) -> Generation:
-    """The server's answer as a record; raises PolicyError where it is incomplete or not about our prompt."""
-    try:
-        choice = answer["choices"][0]
-        tokens = np.asarray(choice["token_ids"], dtype=np.int32)
-        logprobs = np.asarray(choice["logprobs"]["token_logprobs"], dtype=np.float32)
-        seen, finish = choice["prompt_token_ids"], _FINISH[choice["finish_reason"]]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise PolicyError(f"the vLLM server's answer lacks {error}; is it vLLM 0.10.2 or later?") from error
-    if seen != prompt:
-        raise PolicyError(f"the server saw another prompt ({len(seen)} tokens) than was sent ({len(prompt)})")
-    if len(tokens) != len(logprobs) or not np.isfinite(logprobs).all():
-        raise PolicyError(f"the server gave {len(logprobs)} finite logprobs or fewer for {len(tokens)} tokens")
-    if sampling.temperature == 0:
-        logprobs = np.zeros_like(logprobs)  # a point mass, as `harness.policies.sampling` defines it
-    spans = (VersionSpan(version, 0, len(tokens)),) if len(tokens) else ()
-    return Generation(tokens, logprobs, spans, finish)
+        return await probe_gap(ask, score)

@@ -110,7 +110,8 @@ def serving(python: str, model: Path, log: Path, *options: str) -> Iterator[str]
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
-    command += ["--host", "127.0.0.1", "--dtype", "float32", "--max-model-len", "4096", "--enforce-eager", *options]
+    command += ["--host", "127.0.0.1", "--dtype", "float32", "--max-model-len", "4096", "--enforce-eager"]
+    command += ["--enable-scale-out", *options]
     settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     with log.open("w") as output:
         server = subprocess.Popen(

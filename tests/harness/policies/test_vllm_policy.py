@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from agentgym.store.records import FinishReason, Sampling, VersionSpan
-from harness.policies.protocol import PolicyError
+from harness.policies.protocol import PolicyError, PublishError
 from harness.policies.sampling import recompute
 from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 
@@ -35,10 +35,15 @@ def prompt_of(tokenizer: PreTrainedTokenizerFast, text: str) -> np.ndarray:
 
 
 def gap(model: PreTrainedModel, prompt: np.ndarray, answer, sampling: Sampling) -> float:
+    return float(gaps(model, prompt, answer, sampling).max())
+
+
+def gaps(model: PreTrainedModel, prompt: np.ndarray, answer, sampling: Sampling) -> np.ndarray:
+    """Per generated token: how far the reported logprob is from the model's."""
     ids = torch.from_numpy(np.concatenate([prompt, answer.token_ids]).astype(np.int64))
     with torch.inference_mode():
         logits = model(input_ids=ids[None]).logits[0, len(prompt) - 1 : -1]
-    return float(np.abs(recompute(logits, ids[len(prompt) :], sampling).numpy() - answer.logprobs).max())
+    return np.abs(recompute(logits, ids[len(prompt) :], sampling).numpy() - answer.logprobs)
 
 
 @with_server
@@ -86,51 +91,100 @@ async def test_the_context_is_the_servers(served) -> None:
         )
 
 
-@with_server
-async def test_a_weight_update_waits_for_requests_and_is_checked(
-    served, untied_dir, reference, tokenizer, tmp_path: Path
-) -> None:
-    changed = AutoModelForCausalLM.from_pretrained(untied_dir, dtype=torch.float32)
+def scaled(directory: Path, factor: float, target: Path) -> PreTrainedModel:
+    """Other weights of the same model, saved to `target`."""
+    changed = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
     with torch.no_grad():
         for parameter in changed.parameters():
-            parameter.mul_(1.01)
-    changed.save_pretrained(tmp_path / "next")
+            parameter.mul_(factor)
+    changed.save_pretrained(target)
+    return changed.eval()
+
+
+@with_server
+async def test_a_generation_crosses_a_weight_update_and_says_where(
+    served, untied_dir, reference, tokenizer, tmp_path: Path
+) -> None:
+    """Given a generation under way, when weights are exchanged, then it goes on, and each token has the logprob of the
+    version its span names."""
+    changed = scaled(untied_dir, 1.01, tmp_path / "next")
     prompt, sampling = prompt_of(tokenizer, "Tell a story."), Sampling(seed=9)
-    options = {"sampling": sampling, "stop_token_ids": (), "episode_id": "a"}
-    running = asyncio.create_task(served.generate(prompt, max_tokens=32, **options))
-    await asyncio.sleep(0.2)
+    running = asyncio.create_task(
+        served.generate(prompt, max_tokens=400, sampling=sampling, stop_token_ids=(), episode_id="a")
+    )
+    await asyncio.sleep(1.0)
     try:
-        await served.load_weights(tmp_path / "next", 7)
+        assert await served.load_weights(tmp_path / "next", 7) < 1e-3
         assert served.version == 7
-        before = await running
-        after = await served.generate(prompt, max_tokens=32, **options)
-        assert before.versions == (VersionSpan(0, 0, 32),)
-        assert after.versions == (VersionSpan(7, 0, 32),)
-        assert gap(reference, prompt, before, sampling) < 1e-3
-        assert gap(changed.eval(), prompt, after, sampling) < 1e-3
-        async with httpx.AsyncClient() as client:
-            told = await client.get(f"{served.config.url.removesuffix('/v1')}/weight_info")
-        assert told.json() == {"weight_version": "7"}
+        answer = await running
+        first, second = answer.versions
+        assert (first.version, second.version, second.end) == (0, 7, 400)
+        assert first.end == second.start > 0
+        old, new = (gaps(model, prompt, answer, sampling) for model in (reference, changed))
+        assert old[: first.end].max() < 1e-3
+        assert new[first.end :].max() < 1e-3
+        assert old[first.end :].max() > 1e-2
+        assert (served.server.label() or "").startswith("7-")
     finally:
         await served.load_weights(untied_dir, 0)
 
 
 @with_server
-async def test_a_publish_that_did_not_arrive_is_an_error(served, untied_dir, tmp_path: Path, monkeypatch) -> None:
-    """Given a server that answers but keeps its weights, then the update fails and the version stays."""
-    changed = AutoModelForCausalLM.from_pretrained(untied_dir, dtype=torch.float32)
-    with torch.no_grad():
-        changed.lm_head.weight.mul_(1.3)
-    changed.save_pretrained(tmp_path / "next")
-    post = served._post
+async def test_a_publish_that_did_not_arrive_is_an_error_and_changes_nothing(
+    served, untied_dir, reference, tokenizer, tmp_path: Path, monkeypatch
+) -> None:
+    """Given a server that answers but keeps its weights, then the update fails, and version and weights stay."""
+    scaled(untied_dir, 1.3, tmp_path / "next")
+    post = served.server.post
 
-    async def ignoring_reload(path, body):
-        return None if path == "/collective_rpc" else await post(path, body)
+    async def ignoring_reload(path, body, **options):
+        return None if path == "/collective_rpc" else await post(path, body, **options)
 
-    monkeypatch.setattr(served, "_post", ignoring_reload)
-    with pytest.raises(PolicyError, match="does not serve those weights"):
-        await served.load_weights(tmp_path / "next", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(served.server, "post", ignoring_reload)
+        with pytest.raises(PublishError, match="does not serve those weights"):
+            await served.load_weights(tmp_path / "next", 1)
     assert served.version == 0
+    prompt, sampling = prompt_of(tokenizer, "Count."), Sampling(seed=3)
+    answer = await served.generate(prompt, sampling=sampling, max_tokens=8, stop_token_ids=(), episode_id="a")
+    assert answer.versions == (VersionSpan(0, 0, 8),)
+    assert gap(reference, prompt, answer, sampling) < 1e-3
+
+
+@with_server
+async def test_a_tied_head_that_stays_behind_is_noticed(served, untied_dir, tmp_path: Path) -> None:
+    """Given a checkpoint whose head is not in its file, as a tied one's is not, then the server keeps its old head and says
+    nothing; the probe does."""
+    changed = scaled(untied_dir, 1.05, tmp_path / "next")
+    state = {name: tensor for name, tensor in changed.state_dict().items() if name != "lm_head.weight"}
+    save_file(state, tmp_path / "next" / "model.safetensors", metadata={"format": "pt"})
+
+    def score(prompt: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        ids = torch.from_numpy(np.concatenate([prompt, tokens]).astype(np.int64))
+        with torch.inference_mode():
+            logits = changed(input_ids=ids[None]).logits[0, len(prompt) - 1 : -1]
+        return recompute(logits, ids[len(prompt) :], Sampling()).numpy()
+
+    with pytest.raises(PublishError, match=r"off by|did not answer"):
+        await served.load_weights(tmp_path / "next", 1, score=score)
+    assert served.version == 0
+
+
+@with_server
+async def test_a_server_that_came_back_with_its_first_weights_gets_the_published_ones_again(
+    served, untied_dir, tokenizer, tmp_path: Path
+) -> None:
+    changed = scaled(untied_dir, 1.01, tmp_path / "next")
+    first_label = served.server.label()
+    prompt, sampling = prompt_of(tokenizer, "Count."), Sampling(seed=3)
+    try:
+        await served.load_weights(tmp_path / "next", 4)
+        await served.server.exchange(untied_dir, first_label)  # what a restart leaves, behind the client's back
+        answer = await served.generate(prompt, sampling=sampling, max_tokens=8, stop_token_ids=(), episode_id="a")
+        assert answer.versions == (VersionSpan(4, 0, 8),)
+        assert gap(changed, prompt, answer, sampling) < 1e-3
+    finally:
+        await served.load_weights(untied_dir, 0)
 
 
 @with_server

@@ -1,0 +1,1 @@
+"""What recorded trajectories say: success rates, comparisons, behaviour. Reads the store, changes nothing."""

@@ -1,0 +1,130 @@
+"""A training run on disk and in memory: the learner, where it stands, and what each step leaves behind.
+
+`trainer.loop` feeds it from a store that is not growing; the online loop from one that is. Both get the same step: update,
+checkpoint, one line in metrics.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer import checkpoint
+from trainer.batch import Batch
+from trainer.checkpoint import TrainState
+from trainer.config import TrainConfig
+from trainer.errors import TrainConfigError
+from trainer.evidence import Evidence
+from trainer.learner import Learner
+from trainer.models import load_policy
+
+
+@dataclass(frozen=True, slots=True)
+class TrainEvent:
+    """What a run reports while it works.
+
+    stage: "load" | "warmup" | "critic" | "policy" | "checkpoint" | "step", and the online loop's. done, total: tokens (steps
+    for "step"). metrics: of a finished step, else empty.
+    """
+
+    stage: str
+    step: int
+    done: int = 0
+    total: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+OnEvent = Callable[[TrainEvent], None]
+
+
+class TrainingRun:
+    """state: where it stands. source: the directory its tokenizer files come from. path: the newest checkpoint."""
+
+    def __init__(self, config: TrainConfig, on_event: OnEvent) -> None:
+        """Goes on from the newest whole checkpoint in `config.output`, or starts from `config.model`."""
+        self.config = config
+        self.tell = on_event
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        self.tell(TrainEvent("load", 0))
+        self.learner, self.state, self.source = _open(config)
+        self.path = checkpoint.newest(config.output) if self.state.step else None
+        self.metrics_path = config.output / "metrics.jsonl"
+        self.tokens = 0
+        self._last: Batch | None = None
+        _forget_after(self.metrics_path, self.state.step)
+
+    def warm_up(self, batches: list[list[Evidence]]) -> None:
+        """Spread the critic-only updates that are left over these batches."""
+        left = self.config.value_warmup_steps - self._warmed_up
+        if self.learner.value is None or left <= 0:
+            return
+        for index, evidence in enumerate(batches):
+            updates = left // len(batches) + (index < left % len(batches))
+            if updates:
+                self.learner.warm_up(self._batch(evidence), updates, self._progress("warmup"))
+
+    def step(self, evidence: list[Evidence]) -> dict[str, float]:
+        """One update from this evidence, then a checkpoint; the metrics. Raises DivergenceError, CheckpointError."""
+        started = time.monotonic()
+        batch = self._batch(evidence)
+        metrics = self.learner.step(batch, self._progress(None))
+        state = self.state
+        state.used += [item.trajectory_id for item in evidence]
+        state.step, state.version, state.warmup_done = state.step + 1, self.learner.version, self._warmed_up
+        self.tokens += batch.chain.tokens
+        metrics["seconds"] = time.monotonic() - started
+        self.tell(TrainEvent("checkpoint", state.step))
+        self.path = checkpoint.save(
+            self.config.output, self.learner, state, source=self.source, keep=self.config.keep_checkpoints
+        )
+        return metrics
+
+    def record(self, line: dict[str, Any]) -> None:
+        """Append the line of the step just taken to metrics.jsonl."""
+        with self.metrics_path.open("a") as lines:
+            lines.write(json.dumps({"step": self.state.step, **line}) + "\n")
+
+    @property
+    def _warmed_up(self) -> int:
+        return self.learner.value.warmup_done if self.learner.value is not None else 0
+
+    def _batch(self, evidence: list[Evidence]) -> Batch:
+        """The last one is remembered: what warmed the critic up is often the first step's batch, and the critic keeps what
+        it computed for it."""
+        if self._last is None or list(self._last.evidence) != evidence:
+            self._last = Batch.of(evidence, micro_batch_tokens=self.config.micro_batch_tokens)
+        return self._last
+
+    def _progress(self, stage: str | None) -> Callable[[str, int, int], None]:
+        step = self.state.step + (stage is None)
+        return lambda named, done, total: self.tell(TrainEvent(stage or named, step, done, total))
+
+
+def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
+    found = checkpoint.newest(config.output)
+    if found is not None and not config.resume:
+        raise TrainConfigError(
+            f"{config.output} holds the checkpoints of another run (newest: {found.name}) and resume = false",
+            hint="name another output directory, or remove this one",
+        )
+    if found is not None:
+        learner, state = checkpoint.load(found, config)
+        return learner, state, found / "policy"
+    torch.manual_seed(config.seed)
+    learner = Learner(load_policy(config.model), config, version=config.model_version)
+    state = TrainState(version=config.model_version, credit=config.credit, critic_layers=config.critic_layers)
+    return learner, state, config.model
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Lines of steps whose checkpoint was lost are taken again; drop them."""
+    if path.exists():
+        lines = [line for line in path.read_text().splitlines() if json.loads(line)["step"] <= step]
+        path.write_text("".join(f"{line}\n" for line in lines))
