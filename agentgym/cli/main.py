@@ -15,6 +15,7 @@ from agentgym.cli import (
     models,
     quickstart,
     replay,
+    report,
     rollout,
     sandbox,
     serve,
@@ -35,7 +36,7 @@ app = typer.Typer(
 )
 
 # Torch and the engines are imported inside the commands: `agentgym --help` must not wait for them.
-for group in (quickstart, doctor, tasks, images, models, rollout, train, replay, store, serve, sandbox):
+for group in (quickstart, doctor, tasks, images, models, rollout, train, replay, report, store, serve, sandbox):
     group.register(app)
 
 

@@ -19,7 +19,7 @@ from agentgym.server.models import (
     summary_of,
     trajectory_of,
 )
-from agentgym.server.text import json_safe
+from agentgym.observe.text import json_safe
 from agentgym.store import NotFoundError, Store, TrajectoryFilter
 from agentgym.store.filter import TrajectorySummary
 from agentgym.store.records import PolicyKind, Termination

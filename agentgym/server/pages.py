@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from agentgym.server.api import AStore, Wanted, next_cursor
-from agentgym.server.text import visible
+from agentgym.observe.text import visible
 from agentgym.store.records import ModelCall, Step, Termination, Trajectory
 
 router = APIRouter(include_in_schema=False)
