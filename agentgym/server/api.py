@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 import agentgym
 from agentgym.errors import InputError
+from agentgym.observe.text import json_safe
 from agentgym.server.models import (
     Health,
     Problem,
@@ -19,7 +20,6 @@ from agentgym.server.models import (
     summary_of,
     trajectory_of,
 )
-from agentgym.server.text import json_safe
 from agentgym.store import NotFoundError, Store, TrajectoryFilter
 from agentgym.store.filter import TrajectorySummary
 from agentgym.store.records import PolicyKind, Termination

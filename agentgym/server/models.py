@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from agentgym.server.text import json_safe
+from agentgym.observe.text import json_safe
 from agentgym.store.detail import step_document
 from agentgym.store.filter import TrajectorySummary
 from agentgym.store.records import ModelCall, Trajectory

@@ -13,8 +13,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from agentgym.observe.text import visible
 from agentgym.server.api import AStore, Wanted, next_cursor
-from agentgym.server.text import visible
 from agentgym.store.records import ModelCall, Step, Termination, Trajectory
 
 router = APIRouter(include_in_schema=False)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from agentgym.server.text import visible
+from agentgym.observe.text import visible
 
 
 class Elements(HTMLParser):
