@@ -241,7 +241,7 @@ def main() -> int:
         "size_ratio_jsonl_zstd": round(packed / ours, 2),
         "ingest_tokens_per_s": int(tokens / best(ingest)),
         "read_tokens_per_s": int(tokens / best(read)),
-        "check_token_bytes_per_s": int(4 * tokens / min(check)),
+        "check_mb_per_s": round(4 * tokens / min(check) / 1e6, 1),
         "anchor_ingest_tokens_per_s": int(tokens / anchor["write"]),
         "anchor_read_tokens_per_s": int(tokens / anchor["read"]),
         "anchor_rounded_bytes": int(anchor["rounded"] / TRAJECTORIES),

@@ -168,7 +168,9 @@ def _sections(blob: bytes) -> tuple[dict[str, npt.NDArray[Any]], dict[str, bytes
 
 
 def _layout(columns: dict[str, npt.NDArray[Any]], sections: dict[str, bytes]) -> TokenLayout:
-    raw_tokens = np.frombuffer(sections["TOK2"], "<u2") if "TOK2" in sections else _array(sections, "TOK4", "<u4")
+    raw_tokens = _array(sections, "TOK2", "<u2") if "TOK2" in sections else _array(sections, "TOK4", "<u4")
+    if len(raw_tokens) and int(raw_tokens.max()) >= 1 << 31:
+        raise CorruptError(f"token blob holds the id {int(raw_tokens.max())}, which is none")
     spans = _array(sections, "SPAN", "<i4")
     half = len(spans) // 2
     planes = _array(sections, "LOGP", "u1")

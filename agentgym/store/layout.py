@@ -85,6 +85,9 @@ class TokenLayout:
 def shared_prefix(prompt: Int32Array, previous: ModelCall) -> int:
     """How many leading tokens of `prompt` are those of the previous call's prompt + generation."""
     head, tail = previous.prompt_token_ids, previous.generation_token_ids
+    start, end = len(head), len(head) + len(tail)
+    if len(prompt) >= end and (prompt[:start] == head).all() and (prompt[start:end] == tail).all():
+        return end  # the usual case, in as few passes as it can be had
     matched = _common(prompt, head)
     if matched < len(head):
         return matched

@@ -103,6 +103,78 @@ def test_an_unknown_termination_names_the_nearest(store: Path) -> None:
         invoke("store", "ls", "--store", str(store), "--termination", "submited")
 
 
+def test_ls_takes_the_filters_of_every_other_command(store: Path) -> None:
+    with Store.open(store) as opened:
+        opened.add(replace(trajectory("c" * 32, reward=None), created_at=1.0, split="held-out"))
+
+    def listed(*options: str) -> str:
+        document = json.loads(invoke("store", "ls", "--store", str(store), "--json", *options))
+        return "".join(sorted(one["id"][0] for one in document["trajectories"]))
+
+    assert listed("--no-verdict") == listed("--older-than", "4w") == listed("--split", "held-out") == "c"
+    assert listed("--verdict", "--newer-than", "1h") == "ab"
+    assert listed("--reward-max", "0.5") == "b"
+    assert listed("--termination", "submitted", "--termination", "cancelled", "--trainable") == "ab"
+    assert listed("--version-min", "1") == listed("--parent", "zz") == ""
+    with pytest.raises(InputError, match="'yesterday' is no age"):
+        listed("--older-than", "yesterday")
+
+
+def test_rm_says_what_would_go_and_goes_only_when_told(store: Path) -> None:
+    assert "would remove 1 trajectory" in invoke("store", "rm", "--store", str(store), "--run-id", "r2")
+    with Store.open(store) as opened:
+        assert opened.count() == 2
+    done = json.loads(invoke("store", "rm", "--store", str(store), "--run-id", "r2", "--yes", "--json"))
+    assert (done["removed"], done["trajectories"]) == (True, 1)
+    with Store.open(store) as opened:
+        assert [one.run_id for one in opened.query()] == ["r1"]
+    with pytest.raises(InputError, match="would empty the store"):
+        invoke("store", "rm", "--store", str(store), "--yes")
+    assert "removed 1 trajectory" in invoke("store", "rm", "--all", "--store", str(store), "--yes")
+
+
+def test_an_export_is_imported_into_another_store(store: Path, tmp_path: Path) -> None:
+    told = invoke("store", "export", "--store", str(store), "--run-id", "r1", "-o", str(tmp_path / "x.jsonl"))
+    assert "1 trajectory as json" in told
+    other = str(tmp_path / "other.db")
+    assert "1 trajectory added, 0 known" in invoke("store", "import", str(tmp_path / "x.jsonl"), "--store", other)
+    assert json.loads(invoke("store", "ls", "--store", other, "--json"))["trajectories"][0]["id"] == "a" * 32
+    (tmp_path / "x.jsonl").write_text("{}")
+    with pytest.raises(AgentGymError, match="1 document could not be taken"):
+        invoke("store", "import", str(tmp_path / "x.jsonl"), "--store", other)
+    with pytest.raises(AgentGymError, match="no trajectory was written"):
+        invoke("store", "export", "--store", str(store), "--run-id", "none", "-o", str(tmp_path / "y.jsonl"))
+    with pytest.raises(InputError, match="format 'xml' is not known"):
+        invoke("store", "export", "--store", str(store), "-o", str(tmp_path / "y"), "--format", "xml")
+    with pytest.raises(StoreError, match="cannot read"):
+        invoke("store", "import", str(tmp_path / "none.json"), "--store", other)
+
+
+def test_an_export_with_words_says_what_it_lacks(store: Path, tmp_path: Path) -> None:
+    invoke("store", "export", "--store", str(store), "--format", "atif", "-o", str(tmp_path / "atif"))
+    document = json.loads((tmp_path / "atif" / f"{'a' * 32}.json").read_text())
+    assert document["steps"][0]["tool_calls"][0]["arguments"] == {"command": "ls [a]"}
+    with pytest.raises(AgentGymError, match="no trajectory was written"):
+        invoke("store", "export", "--store", str(store), "--format", "sft", "-o", str(tmp_path / "sft.jsonl"))
+
+
+def test_replay_wants_to_know_which_and_who(store: Path) -> None:
+    with pytest.raises(InputError, match="which trajectories"):
+        invoke("replay", "--store", str(store))
+    with pytest.raises(InputError, match="who goes on"):
+        invoke("replay", "aaaa", "--from-step", "1", "--store", str(store))
+    with pytest.raises(InputError, match="no trajectory fits"):
+        invoke("replay", "--run-id", "none", "--store", str(store))
+
+
+def test_one_that_cannot_be_replayed_is_told_beside_the_others(store: Path) -> None:
+    result = CliRunner().invoke(app, ["replay", "--limit", "5", "--rerender", "--store", str(store), "--json"])
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["summary"]["failed"] == 2
+    assert all("sha256:t" in one["error"] for one in document["trajectories"])
+
+
 def test_replay_refuses_what_cannot_be_done_before_it_runs_anything(store: Path) -> None:
     with pytest.raises(InputError, match="nothing to replay"):
         invoke("replay", "aaaa", "--no-reexecute", "--store", str(store))

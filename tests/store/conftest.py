@@ -82,12 +82,12 @@ def _make_trajectory(*calls: ModelCall, **changes: Any) -> Trajectory:
     return Trajectory(**{**fields, **changes})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_call() -> MakeCall:
     return _make_call
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_trajectory() -> MakeTrajectory:
     return _make_trajectory
 
