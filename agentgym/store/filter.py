@@ -48,7 +48,13 @@ class TrajectoryFilter:
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         """The WHERE clauses over the trajectory table."""
         column = table.c
-        found = [column[name] == getattr(self, name) for name in _EQUAL if getattr(self, name) is not None]
+        narrow = any(getattr(self, name) is not None for name in _NARROW)
+
+        def text(name: str) -> sa.ColumnElement[str]:
+            """A broad column, hidden from its index where a narrow one is better: SQLite takes either for as good."""
+            return column[name] + "" if narrow and name not in _NARROW else column[name]
+
+        found = [text(name) == getattr(self, name) for name in _EQUAL if getattr(self, name) is not None]
         bounds = (
             (self.reward_min, lambda bound: column.reward >= bound),
             (self.reward_max, lambda bound: column.reward <= bound),
@@ -59,7 +65,7 @@ class TrajectoryFilter:
         )
         found += [condition(bound) for bound, condition in bounds if bound is not None]
         if self.terminations:
-            found.append(column.termination.in_([termination.value for termination in self.terminations]))
+            found.append(text("termination").in_([termination.value for termination in self.terminations]))
         if self.has_reward is not None:
             found.append(column.reward.is_not(None) if self.has_reward else column.reward.is_(None))
         if self.trainable:
@@ -93,6 +99,10 @@ _EQUAL = (
     "model",
     "parent_id",
 )
+
+
+_NARROW = ("run_id", "group_id", "task_id", "parent_id")
+"""What few trajectories share."""
 
 
 @dataclass(frozen=True, slots=True)
