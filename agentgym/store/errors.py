@@ -27,6 +27,10 @@ class NotFoundError(StoreError, InputError):
     exit_code = InputError.exit_code
 
 
+class TakenError(StoreError):
+    """The id belongs to a different trajectory already; that one is as it was."""
+
+
 class CorruptError(StoreError):
     """Stored bytes are not what was written: a checksum, a length or an invariant fails. Other rows are unaffected."""
 

@@ -8,9 +8,11 @@ to the file system.
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
 from agentgym.store.engine import reading, writing
 from agentgym.store.errors import StoreError
@@ -61,7 +63,7 @@ def vacuum(store: Store) -> None:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             else:
                 plain.exec_driver_sql("VACUUM")
-    except Exception as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreError(
             f"the store could not be compacted: {error}",
             hint="what was removed is removed; free some space and try again",

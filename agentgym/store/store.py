@@ -26,7 +26,7 @@ from sqlalchemy.exc import IntegrityError
 
 from agentgym.store.codec import decode_layout
 from agentgym.store.engine import reading, writing
-from agentgym.store.errors import NotFoundError, StoreError
+from agentgym.store.errors import NotFoundError, StoreError, TakenError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
 from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory
@@ -68,8 +68,8 @@ class Store:
     def add(self, trajectory: Trajectory) -> bool:
         """Write one trajectory; False where it was there already.
 
-        Raises InvalidTrajectoryError where it breaks the data contract, StoreError where the id is taken by another
-        trajectory or the database refuses (full disk). In every such case nothing was written.
+        Raises InvalidTrajectoryError where it breaks the data contract, TakenError where the id is another trajectory's,
+        StoreError where the database refuses (full disk). In every such case nothing was written.
         """
         encoded = encode_trajectory(trajectory)
         try:
@@ -78,7 +78,7 @@ class Store:
                 connection.execute(bodies.insert(), encoded.body)
         except IntegrityError as error:
             if encode_trajectory(self.get(trajectory.id)) != encoded:
-                raise StoreError(f"trajectory id {trajectory.id} is taken by a different trajectory") from error
+                raise TakenError(f"trajectory id {trajectory.id} is taken by a different trajectory") from error
             return False
         return True
 

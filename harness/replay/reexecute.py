@@ -26,6 +26,9 @@ from harness.replay.normalise import normalise
 from harness.tools import Observation, Tool, ToolContext
 from harness.workspace_tree import workspace_tree
 
+FOREIGN = "gateway"
+"""Key of the metadata of a trajectory whose prompts another harness made."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
@@ -72,7 +75,15 @@ class ReexecuteReport:
 
 
 def profile_of(trajectory: Trajectory, store: Store) -> Profile:
-    """The harness profile a trajectory was made under, from the store's documents. Raises NotFoundError."""
+    """The harness profile a trajectory was made under, from the store's documents.
+
+    Raises NotFoundError where the store lacks it, InputError where another harness made the prompts, through the gateway.
+    """
+    if FOREIGN in trajectory.metadata:
+        raise InputError(
+            f"another harness made the prompts of trajectory {trajectory.id[:8]}, through the gateway",
+            hint="--rescore and --regrade can be done for it",
+        )
     return Profile.model_validate(store.get_document(trajectory.harness_digest)["profile"])
 
 

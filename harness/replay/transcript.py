@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from renderers import ParsedResponse
+
 from agentgym.errors import InputError
 from agentgym.store import Store, Trajectory
 from agentgym.store.errors import NotFoundError
@@ -17,7 +19,8 @@ from agentgym.tasks import Task, TaskError
 from harness.profile import Profile
 from harness.render import GuardedRenderer
 from harness.replay.lineage import whole
-from harness.replay.turns import Turn, turns_of
+from harness.replay.reexecute import FOREIGN
+from harness.replay.turns import turns_of
 
 FindTask = Callable[[str], Task]
 """The task with a digest; raises TaskError."""
@@ -34,6 +37,8 @@ class Transcriber:
         self._tasks: dict[str, Task | None] = {}
 
     def __call__(self, trajectory: Trajectory) -> Transcript:
+        if FOREIGN in trajectory.metadata and self._renderer is not None:
+            return _foreign(trajectory, self._renderer)
         profile, task = self._profile(trajectory.harness_digest), self._task(trajectory.task_digest)
         if profile is None or task is None or self._renderer is None or "transcript" in trajectory.metadata:
             return recorded_transcript(trajectory)
@@ -42,7 +47,7 @@ class Transcriber:
         except InputError:  # its parent is not here
             return recorded_transcript(trajectory)
         opening = profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id)
-        turns = [[_said(turn), *turn.messages] for turn in turns_of(full, profile, self._renderer)]
+        turns = [[_said(turn.parsed, turn.call_id), *turn.messages] for turn in turns_of(full, profile, self._renderer)]
         inherited = len(full.calls) - len(trajectory.calls)
         before = [message for turn in turns[:inherited] for message in turn]
         return Transcript([*opening, *before], turns[inherited:], profile.tool_specs)
@@ -65,17 +70,29 @@ class Transcriber:
         return self._tasks[digest]
 
 
-def _said(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": turn.parsed.content or ""}
-    if turn.parsed.reasoning_content:
-        message["reasoning_content"] = turn.parsed.reasoning_content
+def _foreign(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript:
+    """What the policy said is known; of another harness's messages only the prompt they became is, as one text."""
+    opening = [
+        {"role": "user", "content": renderer.decode(call.prompt_token_ids.tolist())} for call in trajectory.calls[:1]
+    ]
+    turns = [
+        [_said(renderer.parse_response(call.generation_token_ids.tolist()), f"call{index}")]
+        for index, call in enumerate(trajectory.calls)
+    ]
+    return Transcript(opening, turns, whole=False)
+
+
+def _said(parsed: ParsedResponse, call_id: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": parsed.content or ""}
+    if parsed.reasoning_content:
+        message["reasoning_content"] = parsed.reasoning_content
     calls = [
         {
             "type": "function",
-            "id": call.id or turn.call_id,
+            "id": call.id or call_id,
             "function": {"name": call.name, "arguments": call.arguments or {}},
         }
-        for call in turn.parsed.tool_calls
+        for call in parsed.tool_calls
         if call.name and not isinstance(call.arguments, str)
     ]
     if calls:

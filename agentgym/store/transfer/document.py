@@ -86,11 +86,34 @@ def record_document(trajectory: Trajectory) -> dict[str, Any]:
 
 def record_from_document(document: Mapping[str, Any], calls: tuple[ModelCall, ...]) -> Trajectory:
     fields = {name: document[name] for name in (*RECORD_FIELDS, *_DETAIL)}
+    for name, value in fields.items():
+        if not isinstance(value, _KINDS.get(name, str)) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}")
+    for step in fields["steps"]:
+        if not (isinstance(step["observation"], str) and isinstance(step["tool"], str)):
+            raise TypeError("a step's tool or observation is no text")
+        if type(step["call_index"]) is not int or not isinstance(step["arguments"], dict):
+            raise TypeError("a step's call_index is no integer, or its arguments are no object")
     fields["policy_kind"] = PolicyKind(fields["policy_kind"])
     fields["termination"] = Termination(fields["termination"])
     fields["steps"] = tuple(step_from_document(step) for step in fields["steps"])
     return Trajectory(**fields, calls=calls)
 
+
+_KINDS: dict[str, Any] = {
+    "parent_id": str | None,
+    "branch_step": int | None,
+    "seed": int | None,
+    "reward": int | float | None,
+    "created_at": int | float,
+    "error": str | None,
+    "steps": list,
+    "reward_vector": dict,
+    "verdicts": dict,
+    "timings": dict,
+    "metadata": dict,
+}
+"""Of the fields that are not text."""
 
 _DETAIL = ("steps", "reward_vector", "verdicts", "patch", "timings", "error", "metadata")
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
+from urllib.parse import quote
 
 from agentgym.store.errors import CorruptError, NotFoundError
 from agentgym.store.filter import TrajectoryFilter
@@ -129,7 +130,7 @@ def _files(
 ) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for trajectory, made in _made(trajectories, make, report, on_progress):
-        with _appearing(target / f"{_file_name(trajectory.id)}.json") as file:
+        with _appearing(target / f"{quote(trajectory.id, safe='')}.json") as file:
             file.write(dumps(made) + "\n")
     report.files.append(str(target))
 
@@ -178,7 +179,3 @@ def _appearing(path: Path) -> Iterator[IO[str]]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _file_name(trajectory_id: str) -> str:
-    return "".join(character if character.isalnum() or character in "-_." else "_" for character in trajectory_id)

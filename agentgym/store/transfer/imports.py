@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentgym.store.errors import InvalidTrajectoryError, NotFoundError
+from agentgym.store.errors import InvalidTrajectoryError, NotFoundError, TakenError
 from agentgym.store.records import Trajectory
 from agentgym.store.store import Store
 from agentgym.store.transfer.atif_import import from_atif
@@ -47,13 +47,13 @@ def import_file(
         except TransferError as error:
             report.refused.append(f"{place}: {error}")
             continue
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             report.refused.append(f"{place}: no trajectory ({type(error).__name__}: {error})")
             continue
         trajectory = trajectory if run_id is None else replace(trajectory, run_id=run_id)
         try:
             added = _add(store, trajectory, harness)
-        except InvalidTrajectoryError as error:
+        except (InvalidTrajectoryError, TakenError) as error:
             report.refused.append(f"{place}: {error}")
             continue
         report.ids.append(trajectory.id)

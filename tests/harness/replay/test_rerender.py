@@ -13,7 +13,7 @@ from agentgym.store.records import ContextEvent
 from agentgym.store.transfer import export
 from harness.policies.scripted import EMPTY_SCRIPT, Turn
 from harness.profile import Profile
-from harness.replay import rerender
+from harness.replay import profile_of, rerender
 from harness.replay.transcript import Transcriber
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("grade_each_patch_once")]
@@ -107,3 +107,19 @@ async def test_a_trajectory_reads_as_the_conversation_it_was(recorded, task, pro
         report = export(store, TrajectoryFilter(), "sft", tmp_path / "x.jsonl", transcribe=Transcriber(
             store, lambda digest: task, renderer))  # fmt: skip
         assert report.rows == 1
+
+
+async def test_of_another_harness_only_what_the_policy_said_is_known_in_words(
+    recorded, task, profile, renderer, tmp_path
+) -> None:
+    made = replace(await recorded(), metadata={"gateway": {}})
+    with Store.open(tmp_path / "store.db") as store:
+        store.add(made)
+        store.put_document(profile.digest, "harness", profile.document())
+        transcript = Transcriber(store, lambda digest: task, renderer)(made)
+        with pytest.raises(InputError, match="another harness made the prompts"):
+            profile_of(made, store)
+    assert not transcript.whole
+    assert [len(turn) for turn in transcript.turns] == [1] * len(made.calls)
+    assert transcript.turns[0][0]["tool_calls"][0]["function"]["arguments"] == {"command": "echo one"}
+    assert renderer.decode(made.calls[0].prompt_token_ids.tolist()) == transcript.opening[0]["content"]

@@ -142,3 +142,28 @@ def test_spans_of_a_foreign_kind_never_pass_the_contract(full, tmp_path) -> None
     with Store.open(tmp_path / "to.db") as other:
         [refused] = import_file(other, tmp_path / "x.jsonl").refused
     assert "cover 1 of 2" in refused
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", 5), ("reward", True), ("created_at", "x"), ("verdicts", []), ("steps", {}), ("seed", 1.5), ("patch", None)],
+)
+def test_fields_of_another_kind_are_refused(full, tmp_path, field, value) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text()) | {field: value}
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        [refused] = import_file(other, tmp_path / "x.jsonl").refused
+        assert other.count() == 0
+    assert field in refused or field == "steps"
+
+
+def test_an_id_that_another_trajectory_has_is_refused_and_the_rest_is_taken(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(), "json", tmp_path / "x.jsonl")
+    first, *rest = (tmp_path / "x.jsonl").read_text().splitlines()
+    changed = json.dumps(json.loads(first) | {"task_id": "another"})
+    (tmp_path / "y.jsonl").write_text("\n".join([first, changed, *rest]))
+    with Store.open(tmp_path / "to.db") as other:
+        report = import_file(other, tmp_path / "y.jsonl")
+    assert (report.added, report.known) == (3, 0)
+    assert "taken by a different trajectory" in report.refused[0]
