@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from agentgym.store import Store, Trajectory, TrajectoryFilter
 from trainer.config import TrainConfig
@@ -29,6 +30,8 @@ class Feed:
         self.grouped = "groups" in credit.needs
         self.mixed = "mixed_groups" in credit.needs
         self.group_size = group_size
+        self._by_tree = "forks" in credit.needs
+        self._tree: dict[str, str] = {}
         self.drops: Counter[Drop] = Counter()
         self.waiting: list[Evidence] = []
         self._used = set(used)
@@ -58,6 +61,10 @@ class Feed:
         self._seen.add(trajectory.id)
         used = trajectory.id in self._used
         verdict = Drop.ALREADY_USED if used else judge(trajectory, self.config, version=version)
+        if self._by_tree:  # a fork belongs to the prompt of the trajectory it hangs on
+            group = self._tree.get(trajectory.parent_id or "", trajectory.group_id or trajectory.task_digest)
+            self._tree[trajectory.id] = group
+            verdict = verdict if isinstance(verdict, Drop) else replace(verdict, group=group)
         if isinstance(verdict, Drop):
             self.drops[verdict] += 1
         elif self.grouped:
