@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()

@@ -243,3 +243,13 @@ def test_opening_twice_keeps_what_is_there(store, store_url, make_trajectory) ->
     store.add(make_trajectory(id="kept"))
     with Store.open(store_url, create=False) as again:
         assert again.get("kept").id == "kept"
+
+
+def test_metrics_of_a_step_that_is_taken_again_take_the_place_of_the_old(store) -> None:
+    store.put_metrics("run", 1, {"loss": 0.5, "kl": 0.1})
+    store.put_metrics("run", 2, {"loss": 0.4})
+    store.put_metrics("other", 1, {"loss": 9.0})
+    store.put_metrics("run", 1, {"loss": 0.6})
+    assert store.metrics("run") == {1: {"loss": 0.6}, 2: {"loss": 0.4}}
+    assert store.measured_runs() == ["other", "run"]
+    assert store.metrics("none") == {}
