@@ -63,6 +63,20 @@ class Batch:
         """All tokens, context included."""
         return sum(item.tokens for item in self.evidence)
 
+    def marks(self) -> dict[str, Tensor]:
+        """Per signal int64[B], the call from which a trajectory went wrong, −1 for never."""
+        signals = ("invalid", "failed_edit", "broken")
+        return {name: torch.tensor([item.marks.get(name, -1) for item in self.evidence]) for name in signals}
+
+    def forks(self) -> tuple[tuple[int | None, int], ...]:
+        """Per trajectory: its parent's index in the batch, or None, and how many of the parent's calls came before it."""
+        place = {item.trajectory_id: index for index, item in enumerate(self.evidence)}
+        found: list[tuple[int | None, int]] = []
+        for item in self.evidence:
+            parent = place.get(item.parent or "")
+            found.append((parent, 0 if parent is None else self.evidence[parent].first_call_after(item.branch_step)))
+        return tuple(found)
+
     def reward_vectors(self) -> Tensor:
         """float32[B, D], dimensions in the order of their names. TrainConfigError where trajectories differ in theirs."""
         names = sorted(self.evidence[0].reward_vector)

@@ -33,6 +33,9 @@ class RunConfig(BaseModel):
     model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
     resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
     keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
+    passes: int = Field(
+        1, ge=1, description="Times a trajectory may be used; more than once only for demonstrations (imitate)."
+    )
     seed: int = Field(0, description="Seed of everything drawn at random.")
     threads: int | None = Field(None, ge=1, description="CPU threads of torch; unset: leave as they are.")
 
@@ -121,5 +124,10 @@ class TrainConfig(LearnerConfig, EvidenceRules, RunConfig):
             raise TrainConfigError(
                 f"imitate = true with objective {self.objective!r}: a demonstration has no behaviour policy to correct for",
                 hint='set objective = "sft" (and credit = "constant", unless the critic should be pre-trained too)',
+            )
+        if self.passes > 1 and not self.imitate:
+            raise TrainConfigError(
+                f"passes = {self.passes}: only demonstrations may be used more than once",
+                hint="set passes = 1, or imitate",
             )
         return self

@@ -18,6 +18,7 @@ from torch import Tensor
 from agentgym.store.records import PolicyKind, Trajectory
 from agentgym.store.sequences import Sequence, sequences
 from trainer.config import EvidenceRules
+from trainer.marks import marks
 
 
 class Drop(StrEnum):
@@ -81,7 +82,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """One trajectory that may teach. truncated: a budget cut it, so its return goes on beyond its end."""
+    """One trajectory that may teach. truncated: a budget cut it, so its return goes on beyond its end.
+
+    marks: per signal (see `trainer.marks`), the call from which the trajectory went wrong. parent: the trajectory it was
+    forked from, after its first `branch_step` steps. step_calls: the call that each step answered.
+    """
 
     trajectory_id: str
     group: str
@@ -89,6 +94,16 @@ class Evidence:
     reward: float
     truncated: bool
     reward_vector: Mapping[str, float] = field(default_factory=dict)
+    marks: Mapping[str, int] = field(default_factory=dict)
+    parent: str | None = None
+    branch_step: int = 0
+    step_calls: tuple[int, ...] = ()
+
+    def first_call_after(self, step: int) -> int:
+        """Which of its calls a fork behind its first `step` steps takes the place of."""
+        if step < len(self.step_calls):
+            return self.step_calls[step]
+        return self.step_calls[-1] + 1 if self.step_calls else 0
 
     @property
     def action_tokens(self) -> int:
@@ -128,6 +143,10 @@ def judge(trajectory: Trajectory, rules: EvidenceRules, *, version: int) -> Evid
         reward=float(trajectory.reward),
         truncated=trajectory.termination.is_budget,
         reward_vector=dict(trajectory.reward_vector),
+        marks=marks(trajectory),
+        parent=trajectory.parent_id,
+        branch_step=trajectory.branch_step or 0,
+        step_calls=tuple(step.call_index for step in trajectory.steps),
     )
     return freshness(evidence, rules, version=version) or evidence
 

@@ -10,8 +10,10 @@ counted and left out.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from agentgym.store import Store, Trajectory, TrajectoryFilter
 from trainer.config import TrainConfig
@@ -29,9 +31,11 @@ class Feed:
         self.grouped = "groups" in credit.needs
         self.mixed = "mixed_groups" in credit.needs
         self.group_size = group_size
+        self._by_tree = "forks" in credit.needs
+        self._tree: dict[str, str] = {}
         self.drops: Counter[Drop] = Counter()
         self.waiting: list[Evidence] = []
-        self._used = set(used)
+        self._used = Counter(used)
         self._seen: set[str] = set()
         self._ended: Counter[str] = Counter()
         self._partial: dict[str, list[Evidence]] = {}
@@ -56,8 +60,12 @@ class Feed:
         if trajectory.id in self._seen:
             return None
         self._seen.add(trajectory.id)
-        used = trajectory.id in self._used
+        used = self._used[trajectory.id] >= self.config.passes
         verdict = Drop.ALREADY_USED if used else judge(trajectory, self.config, version=version)
+        if self._by_tree:  # a fork belongs to the prompt of the trajectory it hangs on
+            group = self._tree.get(trajectory.parent_id or "", trajectory.group_id or trajectory.task_digest)
+            self._tree[trajectory.id] = group
+            verdict = verdict if isinstance(verdict, Drop) else replace(verdict, group=group)
         if isinstance(verdict, Drop):
             self.drops[verdict] += 1
         elif self.grouped:
@@ -73,6 +81,11 @@ class Feed:
         self._ended[group] += 1
         if self.group_size is not None and self._ended[group] >= self.group_size:
             self._admit(self._partial.pop(group, []))
+
+    def shuffle(self) -> None:
+        """Another order in each pass, the same for the same seed: demonstrations come sorted by what they show."""
+        salt = f"{self.config.seed}:{min((self._used[item.trajectory_id] for item in self.waiting), default=0)}"
+        self.waiting.sort(key=lambda item: hashlib.sha256(f"{salt}:{item.trajectory_id}".encode()).digest())
 
     def close_groups(self) -> None:
         """No group grows any more."""

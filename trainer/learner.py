@@ -66,6 +66,8 @@ class Learner:
             logprobs=proximal,
             calls=batch.calls,
             reward_vectors=batch.reward_vectors() if "reward_vectors" in self.credit.needs else None,
+            marks=batch.marks() if "marks" in self.credit.needs else None,
+            forks=batch.forks() if "forks" in self.credit.needs else None,
         )
         advantages = self.credit.advantages(given).float()
         metrics |= {"advantage_mean": float(advantages.mean()), "advantage_std": float(advantages.std(unbiased=False))}

@@ -67,10 +67,7 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
     started = time.monotonic()
     tell = on_event or _silent
     run = TrainingRun(config, tell)
-    feed = Feed(config, run.learner.credit, used=run.state.used)
-    with Store.open(config.store, create=False) as store:
-        feed.read(store, version=run.learner.version)
-    feed.close_groups()
+    feed = _read(config, run)
     if not feed.waiting:
         counted = ", ".join(f"{count} {reason}" for reason, count in feed.counts().items()) or "it is empty"
         raise EvidenceError(
@@ -79,12 +76,29 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
         )
     run.warm_up(feed.batches())
     taken, metrics = 0, {}
-    while taken < config.steps and (evidence := feed.take(run.learner.version)):
+    while taken < config.steps:
+        evidence = feed.take(run.learner.version)
+        if not evidence and config.passes > 1:
+            feed = _read(config, run)
+            evidence = feed.take(run.learner.version)
+        if not evidence:
+            break
         metrics = run.step(evidence)
         taken += 1
         run.record({**metrics, "dropped": feed.counts()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
+
+
+def _read(config: TrainConfig, run: TrainingRun) -> Feed:
+    """What the store has for the learner as it stands."""
+    feed = Feed(config, run.learner.credit, used=run.state.used)
+    with Store.open(config.store, create=False) as store:
+        feed.read(store, version=run.learner.version)
+    feed.close_groups()
+    if config.imitate:
+        feed.shuffle()
+    return feed
 
 
 def _silent(event: TrainEvent) -> None:

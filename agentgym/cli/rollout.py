@@ -39,8 +39,8 @@ class RolloutConfig(Config):
     """Which policy acts on which tasks, where, and into which store."""
 
     tasks: list[str] = Field([], description='Task ids or directories, or "all".')
-    policy: Literal["model", "gold", "empty"] = Field(
-        "model", description="model: samples; gold: plays the solution; empty: submits at once."
+    policy: Literal["model", "gold", "edit", "empty"] = Field(
+        "model", description="model: samples; gold: plays the solution; edit: as edit calls; empty: submits at once."
     )
     model: str = Field(
         DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
@@ -116,17 +116,18 @@ async def roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, Rollo
 def make_jobs(config: RolloutConfig, tasks: list[Task]) -> list[Job]:
     """The episodes this config asks for; loads the model where one is needed."""
     from harness.jobs import plan
+    from harness.policies.edit_script import edit_script
     from harness.policies.scripted import ScriptedPolicy, empty_script, gold_script
     from harness.render import load_renderer
 
+    scripts = {"gold": gold_script, "edit": edit_script, "empty": lambda task, profile: empty_script(profile)}
     renderer = load_renderer(load_tokenizer(config.model, config.tokenizer))
     model = load_policy(config.model, config.policy_version) if config.policy == "model" else None
     jobs: list[Job] = []
     for profile in _profiles(config):
 
         def scripted(task: Task, profile: Profile = profile) -> Policy:
-            script = gold_script(task, profile) if config.policy == "gold" else empty_script(profile)
-            return ScriptedPolicy(script, renderer, name=config.policy)
+            return ScriptedPolicy(scripts[config.policy](task, profile), renderer, name=config.policy)
 
         jobs += plan(tasks, model or scripted, renderer, profile, rollouts=config.rollouts, seed=config.seed)
     return jobs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -155,3 +156,23 @@ def test_a_reference_kl_in_the_reward_acts_at_each_token_beside_the_verdict(
     expected[batch.chain.last] += batch.rewards
     torch.testing.assert_close(rewards, expected)
     assert "reference_kl" in learner.step(batch)
+
+
+def test_a_verdict_is_never_a_reward_on_an_observation(make_policy, policy, sample) -> None:
+    """Given an episode whose last tokens are an observation, then its reward stands on its last action token."""
+    from dataclasses import replace
+
+    from trainer.learner import terminal_rewards
+
+    trajectory = sample(policy, turns=2)
+    last = trajectory.calls[-1]
+    seen = np.concatenate([last.prompt_token_ids, last.generation_token_ids, np.array([5, 6, 7], np.int32)])
+    silent = replace(
+        last, prompt_token_ids=seen, generation_token_ids=seen[:0], logprobs=last.logprobs[:0], policy_versions=()
+    )
+    evidence = judge(replace(trajectory, calls=(*trajectory.calls, silent)), EvidenceRules(), version=0)
+    assert isinstance(evidence, Evidence)
+    batch = Batch.of([evidence], micro_batch_tokens=1000)
+    (row,) = evidence.rows
+    assert int(row.positions[-1]) == len(row) - 4, "three observed tokens follow the last action"
+    assert terminal_rewards(batch).tolist() == [0.0] * (batch.chain.tokens - 1) + [1.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -20,7 +21,9 @@ class CreditInput:
     rollouts of one prompt. values: float[N], V of the prefix before each action token; bootstrap: float[B], V after
     the last one where a budget cut the episode, 0 where it ended. logprobs: float[N], of the policy
     before the update. reward_vectors: float[B, D]. calls: int64[N], the model call that sampled each
-    token. What a rule does not need may be None.
+    token. marks: per signal int64[B], the call from which a trajectory went wrong, −1 for never. forks: per trajectory
+    the index of its parent in the batch, or None, and how many of the parent's calls came before it. What a rule does not
+    need may be None.
     """
 
     chain: Chain
@@ -32,11 +35,14 @@ class CreditInput:
     logprobs: Tensor | None = None
     reward_vectors: Tensor | None = None
     calls: Tensor | None = None
+    marks: Mapping[str, Tensor] | None = None
+    forks: tuple[tuple[int | None, int], ...] | None = None
 
 
-Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors"]
+Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors", "marks", "forks"]
 """critic: values. groups: several rollouts of each prompt. mixed_groups: and their rewards differ. logprobs: of the policy before
-the update. reward_vectors: one reward per dimension beside the verdict."""
+the update. reward_vectors: one reward per dimension beside the verdict. marks: where trajectories went wrong. forks: which one
+was forked from which."""
 
 
 class Credit(Protocol):

@@ -77,11 +77,18 @@ def test_what_the_package_does_not_have_is_said(swebench: BenchmarkPackage) -> N
     with pytest.raises(NotRunnable, match="source code, which is never run"):
         swebench.spec("swe-bench-live", {**row, "test_cmds": ["x"], "log_parser": "def parse(log): ..."}, None)
     with pytest.raises(NotRunnable, match="no parser called parse_log_klingon"):
-        swebench.spec("swe-rebench", {**row, "install_config": {"log_parser": "parse_log_klingon", "test_cmd": "x"}}, None)
+        swebench.spec(
+            "swe-rebench", {**row, "install_config": {"log_parser": "parse_log_klingon", "test_cmd": "x"}}, None
+        )
 
 
 def test_rows_that_carry_their_own_specification(swebench: BenchmarkPackage) -> None:
-    config = {"python": "3.11", "install": "pip install -e .", "log_parser": "parse_log_pytest", "test_cmd": "pytest -rA"}
+    config = {
+        "python": "3.11",
+        "install": "pip install -e .",
+        "log_parser": "parse_log_pytest",
+        "test_cmd": "pytest -rA",
+    }
     patch = "diff --git a/tests/test_a.py b/tests/test_a.py\n"
     rebench = {"repo": "own/mod", "install_config": json.dumps(config), "test_patch": patch}
     live = {"repo": "own/mod", "test_cmds": ["make check"], "rebuild_cmds": ["make"], "log_parser": "pytest"}

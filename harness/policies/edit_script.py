@@ -1,0 +1,81 @@
+"""The reference solution as `edit` calls, one replacement per changed place: what a small policy can imitate.
+
+A patch applied through the shell (`gold_script`) shows that a task can be solved; nobody would want it imitated. Each run of
+changed lines becomes one `str_replace` of whole lines. Where the task's instruction shows the code and the lines stand in it
+more than once, lines above them are taken along until they do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentgym.tasks.model import Task
+from harness.policies.protocol import PolicyError
+from harness.policies.scripted import Script, Turn, submission
+from harness.profile import Profile
+
+_FILE = re.compile(r"^\+\+\+ b/(.+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One run of changed lines of a file. above: the unchanged lines before it, as far as the patch shows them."""
+
+    path: str
+    above: tuple[str, ...]
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def edit_script(task: Task, profile: Profile | None = None) -> Script:
+    """The reference solution through the edit tool. Raises PolicyError for a patch that is more than changed lines.
+
+    It ends with a submission, unless the profile ends an episode by itself once the tests pass.
+    """
+    if profile is not None and "edit" not in profile.tools:
+        raise PolicyError(f"the profile {profile.name!r} has no edit tool, which this script needs")
+    patch = task.material.gold_patch().decode("utf-8", errors="replace")
+    turns = [_turn(change, task.instruction) for change in changes(patch)]
+    if not turns or re.search(r"^(GIT binary patch|--- /dev/null|\+\+\+ /dev/null|rename from )", patch, re.MULTILINE):
+        raise PolicyError(f"the solution of task {task.id} is more than changed lines", hint="use a profile with bash")
+    ends_itself = profile is not None and profile.stop.tests_passed
+    return tuple(turns) if ends_itself else (*turns, submission(profile))
+
+
+def changes(patch: str) -> Iterator[Change]:
+    """The runs of changed lines of a unified diff, in its order."""
+    path, above, old, new = "", [], [], []
+    for line in [*patch.split("\n"), "diff "]:
+        kind, text = line[:1], line[1:]
+        if kind in ("-", "+") and not line.startswith(("--- ", "+++ ")):
+            (old if kind == "-" else new).append(text)
+            continue
+        if old or new:
+            yield Change(path, tuple(above), tuple(old), tuple(new))
+            above, old, new = [], [], []
+        if found := _FILE.match(line):
+            path = found.group(1)
+        if kind == " ":
+            above.append(text)
+        elif not line.startswith("\\"):  # "\ No newline at end of file" belongs to the line before it
+            above = []
+
+
+def _turn(change: Change, shown: str) -> Turn:
+    """Whole lines; those above are taken along where nothing would be replaced, or too much."""
+    taken = 0
+    while taken < len(change.above):
+        old = "\n".join([*change.above[len(change.above) - taken :], *change.old])
+        if old.strip() and shown.count(old) <= 1:
+            break
+        taken += 1
+    context = change.above[len(change.above) - taken :]
+    arguments = {
+        "command": "str_replace",
+        "path": change.path,
+        "old_str": "\n".join([*context, *change.old]),
+        "new_str": "\n".join([*context, *change.new]),
+    }
+    return Turn(tool="edit", arguments=arguments)

@@ -1,0 +1,1 @@
+"""Whole experiments as commands: each is a plan of `agentgym` commands, resumable and seeded, that can be shown first."""

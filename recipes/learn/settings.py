@@ -1,0 +1,63 @@
+"""learn.toml, typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from agentgym.config import Config
+
+
+class Sft(Config):
+    """The cold start."""
+
+    batch: int = Field(ge=1, description="Gold episodes per update.")
+    steps_per_round: int = Field(ge=1, description="Updates between two probes.")
+    rounds: int = Field(ge=1, description="At most this many.")
+    learning_rate: float = Field(gt=0, description="AdamW's.")
+    probe_tasks: int = Field(ge=1, description="Held-out instances a probe tries once each.")
+    enough: float = Field(gt=0, lt=1, description="Success in a probe that ends the cold start.")
+
+
+class Rl(Config):
+    """What every arm has in common."""
+
+    steps: int = Field(ge=1, description="Updates.")
+    batch: int = Field(ge=1, description="Trajectories per update.")
+    group: int = Field(ge=1, description="Rollouts per prompt.")
+    learning_rate: float = Field(gt=0, description="Of the policy.")
+    value_learning_rate: float = Field(gt=0, description="Of the critic's projections.")
+    critic_layers: int = Field(ge=1, description="Topmost layers of the critic that are trained.")
+    ahead: float = Field(ge=0, description="Batches that may wait unused.")
+    max_staleness: int = Field(ge=0, description="Versions the oldest token may lie behind.")
+
+
+class Arm(Config):
+    """One algorithm."""
+
+    credit: str
+    objective: str
+    objective_options: dict[str, Any] = Field({}, description="Options of the objective.")
+    group: int | None = Field(None, ge=1, description="Instead of the common one.")
+
+
+class LearnSettings(Config):
+    """The whole experiment."""
+
+    seed: int
+    model: str
+    output: Path
+    backend: str
+    sources: list[str]
+    concurrency: int = Field(ge=1)
+    evaluations: int = Field(ge=1, description="Episodes per held-out task.")
+    sets: dict[str, int]
+    sft: Sft
+    rl: Rl
+    arms: dict[str, Arm]
+
+    @property
+    def store(self) -> Path:
+        return self.output / "store.db"

@@ -1,0 +1,228 @@
+"""The plan: each stage is one `agentgym` command whose JSON result is kept; a stage whose result is there is not run again.
+
+    tasks → gold → (sft-N → probe-N)* → sft-instances, sft-modules → ARM → ARM-instances, ARM-modules → summary
+
+A stage that was interrupted is run again under the same name and goes on where its command can: rollouts skip what the store
+has, training resumes from its newest checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import AgentGymError
+from agentgym.models import untie
+from recipes.learn.serving import PolicyServer
+from recipes.learn.settings import LearnSettings
+
+PROFILE = Path(__file__).parent / "profile.toml"
+HELD_OUT = ("instances", "modules")
+
+
+class StageFailed(AgentGymError):
+    """A command of the plan failed; its words are above."""
+
+
+@dataclass
+class Plan:
+    """dry_run: say what would be done, and do nothing."""
+
+    settings: LearnSettings
+    arm: str
+    dry_run: bool = False
+    server: PolicyServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.out = self.settings.output
+        self.server = PolicyServer(self.out / "vllm.log", seed=self.settings.seed)
+
+    def run(self) -> None:
+        """Every stage, in order. Raises StageFailed."""
+        for folder in ("stages", "config"):
+            (self.out / folder).mkdir(parents=True, exist_ok=True)
+        try:
+            self.make_tasks()
+            self.cold_start()
+            start = self.untied(self.sft_policy(), "sft-untied")
+            for which in HELD_OUT:
+                self.measure("sft", which, start, version=0)
+            self.reinforce(start)
+            final = self.published()
+            for which in HELD_OUT:
+                self.measure(self.arm, which, final, version=self.settings.rl.steps)
+        finally:
+            self.server.close()
+
+    def make_tasks(self) -> None:
+        s = self.settings
+        sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
+        options = {"sets": sets, "show-code": True, "seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
+        self.stage("tasks", ["tasks", "mutate", *s.sources], options)
+
+    def cold_start(self) -> None:
+        """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough."""
+        s = self.settings
+        gold = {"policy": "edit", "concurrency": s.concurrency, "run_id": "gold", **self._acting(), "model": s.model}
+        self.stage("gold", ["rollout"], {}, config=gold | {"tasks": self.tasks("cold-start")})
+        for number in range(1, s.sft.rounds + 1):
+            done = self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
+            policy = Path(done["checkpoint"]) / "policy" if done else self.out / "sft/step-…/policy"
+            probe = {"model": str(policy), "tasks": self.tasks("instances")[: s.sft.probe_tasks], "split": "all"}
+            found = self.stage(
+                f"probe-{number}", ["eval"], {}, config=self._evaluation(f"probe-{number}", version=0) | probe
+            )
+            if found and (found["pass@1"] or {"value": 0.0})["value"] >= s.sft.enough:
+                return
+
+    def measure(self, who: str, which: str, weights: Path, *, version: int) -> None:
+        """Success on one held-out set, sampled by the server."""
+        name = f"{who}-{which}"
+        config = self._evaluation(name, version=version) | {"tasks": self.tasks(which), "split": "all"}
+        if self.result(name) is None:
+            config |= {"model": self.serve(weights), "tokenizer": self.settings.model}
+        self.stage(name, ["eval"], {}, config=config)
+
+    def reinforce(self, start: Path) -> None:
+        s, arm = self.settings, self.settings.arms[self.arm]
+        done = self.result(self.arm)
+        url = self.serve(start) if done is None else ""
+        config: dict[str, Any] = {
+            "mode": "async",
+            "model": str(self.sft_policy()),
+            "server": url,
+            "output": str(self.out / self.arm),
+            "run_id": self.arm,
+            "tasks": self.tasks("train"),
+            "task_split": "all",
+            "steps": s.rl.steps - self._taken(),
+            "batch_trajectories": s.rl.batch,
+            "group_size": arm.group or s.rl.group,
+            "credit": arm.credit,
+            "objective": arm.objective,
+            "objective_options": json.dumps(arm.objective_options),
+            "policy_learning_rate": s.rl.learning_rate,
+            "value_learning_rate": s.rl.value_learning_rate,
+            "critic_layers": s.rl.critic_layers,
+            "ahead": s.rl.ahead,
+            "max_staleness": s.rl.max_staleness,
+            "concurrency": s.concurrency,
+            "keep_checkpoints": 1,
+            "backend": s.backend,
+            **self._common(),
+        }
+        self.stage(self.arm, ["train"], {}, config=config)
+        self.server.weights = self.published()  # what the last update published is what it serves
+
+    def stage(
+        self, name: str, command: list[str], options: Mapping[str, Any], *, config: Mapping[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        """The result of a command, run now unless it was run before. None in a dry run."""
+        if (known := self.result(name)) is not None:
+            return known
+        words = [*command, *_words(options | {"store": self.settings.store})]
+        if config is not None:
+            file = self.out / "config" / f"{name}.toml"
+            file.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in config.items() if value is not None))
+            words = [*command, "--config", str(file)]
+        print(f"── {name}: agentgym {shlex.join(words)}", file=sys.stderr, flush=True)
+        if self.dry_run:
+            return None
+        started = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "agentgym", *words, "--json"], stdout=subprocess.PIPE, check=False)
+        if done.returncode:
+            raise StageFailed(f"stage {name} ended with exit code {done.returncode}", hint="run the same command again")
+        result = json.loads(done.stdout)
+        result = result if isinstance(result, dict) else {"result": result}
+        place = self.out / "stages" / f"{name}.json"
+        partial = place.with_suffix(".partial")
+        partial.write_text(json.dumps({**result, "stage_seconds": time.monotonic() - started}))
+        partial.rename(place)
+        return result
+
+    def result(self, name: str) -> dict[str, Any] | None:
+        place = self.out / "stages" / f"{name}.json"
+        return json.loads(place.read_text()) if place.exists() else None
+
+    def tasks(self, which: str) -> list[str]:
+        """The directories of one set."""
+        return sorted(str(path) for path in (self.out / "tasks" / which).glob("*") if (path / "task.toml").exists())
+
+    def sft_policy(self) -> Path:
+        """The checkpoint the cold start ended with."""
+        last = [found for n in range(1, self.settings.sft.rounds + 1) if (found := self.result(f"sft-{n}"))]
+        return Path(last[-1]["checkpoint"]) / "policy" if last else self.out / "sft/step-…/policy"
+
+    def untied(self, policy: Path, name: str) -> Path:
+        target = self.out / name
+        if not self.dry_run and not (target / "config.json").exists():
+            untie(policy, target)
+        return target
+
+    def published(self) -> Path:
+        """What the arm's last update published."""
+        return self.out / self.arm / "published" / f"version-{self.settings.rl.steps:06d}"
+
+    def serve(self, weights: Path) -> str:
+        return "http://127.0.0.1:PORT" if self.dry_run else self.server.serve(weights.resolve())
+
+    def _taken(self) -> int:
+        """Updates an interrupted call has left checkpoints of."""
+        found = sorted((self.out / self.arm).glob("step-*"))
+        return int(found[-1].name.removeprefix("step-")) if found else 0
+
+    def _imitation(self, number: int) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "model": s.model,
+            "output": str(self.out / "sft"),
+            "run_id": "gold",
+            "imitate": True,
+            "objective": "sft",
+            "credit": "constant",
+            "min_reward": 1.0,
+            "passes": 1000,
+            "steps": s.sft.steps_per_round,
+            "batch_trajectories": s.sft.batch,
+            "policy_learning_rate": s.sft.learning_rate,
+            "keep_checkpoints": 1,
+            **self._common(),
+        }
+
+    def _evaluation(self, name: str, *, version: int) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "run_id": name,
+            "rollouts": s.evaluations,
+            "concurrency": s.concurrency,
+            "policy_version": version,
+            **self._acting(),
+        }
+
+    def _acting(self) -> dict[str, Any]:
+        return {"profile": str(PROFILE), "backend": self.settings.backend, "any_status": True, **self._seeded()}
+
+    def _common(self) -> dict[str, Any]:
+        return {"profile": str(PROFILE), "any_status": True, **self._seeded()}
+
+    def _seeded(self) -> dict[str, Any]:
+        return {"seed": self.settings.seed, "store": str(self.settings.store)}
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    return [
+        word
+        for name, value in options.items()
+        for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
+    ]
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value)  # strings, numbers, booleans and lists of them read the same in both
