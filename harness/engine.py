@@ -1,7 +1,8 @@
 """The rollout engine: hundreds of episodes in one asyncio process, each stored the moment it ends.
 
 `concurrency` workers take jobs in order; sandboxes, policy and grader put their own pressure back on them by being
-slow. A run can be started again under the same id: jobs whose trajectory is in the store are skipped. An episode that
+slow. A run can be started again under the same id, also while it is going on elsewhere: jobs whose trajectory is in the store
+are skipped, and of two that end at once the first one stored is kept. An episode that
 the environment spoilt is run again in a fresh sandbox; what is left after the last attempt is stored as what it is,
 without a reward. A task whose image does not build fails its jobs and no others: no episode happened, so nothing is
 stored.
@@ -20,7 +21,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from agentgym.sandbox.protocol import Image, SandboxBackend, SandboxError
-from agentgym.store import Store, Trajectory, TrajectoryFilter
+from agentgym.store import NotFoundError, Store, StoreError, Trajectory, TrajectoryFilter
 from agentgym.store.records import Termination
 from agentgym.tasks.model import Task
 from harness.episode import run_episode
@@ -86,7 +87,7 @@ def _silent(event: RolloutEvent) -> None:
 class RolloutReport:
     """What a run left. ids: trajectory per job, in the jobs' order, None where there is none. seconds: wall time.
 
-    failed: why, per job index without a trajectory. skipped: jobs the store had before. phases: seconds per phase,
+    failed: why, per job index without a trajectory. skipped: jobs that were in the store already. phases: seconds per phase,
     summed over the episodes of this call.
     """
 
@@ -137,10 +138,16 @@ class EpisodeRunner:
     started: float = field(default_factory=time.monotonic)
     images: dict[str, asyncio.Task[Image]] = field(default_factory=dict)
 
-    async def run(self, job: Job, id_: str) -> Trajectory:
-        """One episode, stored under `id_`. Raises SandboxError where its image does not build, and StoreError."""
+    async def run(self, job: Job, id_: str) -> Trajectory | None:
+        """One episode, stored under `id_`; None where another process on the same run has stored that id meanwhile.
+
+        Raises SandboxError where its image does not build, and StoreError.
+        """
+        if await asyncio.to_thread(self._stored, id_):
+            return None
         trajectory = await self._episode(job, id_)
-        await _to_the_end(asyncio.to_thread(self.store.add, trajectory))
+        if not await _to_the_end(asyncio.to_thread(self._keep, trajectory)):
+            return None
         self.on_event(RolloutEvent(EventKind.STORED, job, trajectory=trajectory))
         return trajectory
 
@@ -149,6 +156,25 @@ class EpisodeRunner:
         for task in self.images.values():
             task.cancel()
         await asyncio.gather(*self.images.values(), return_exceptions=True)
+
+    def _keep(self, trajectory: Trajectory) -> bool:
+        """Store it; False where another process on the same run has stored this job's trajectory meanwhile."""
+        if self._stored(trajectory.id):
+            return False
+        try:
+            return self.store.add(trajectory)
+        except StoreError:
+            if self._stored(trajectory.id):  # taken between the two looks
+                return False
+            raise
+
+    def _stored(self, id_: str) -> bool:
+        """Whether a job has its trajectory by now: this run's other processes store theirs while ours goes on."""
+        try:
+            self.store.summary(id_)
+        except NotFoundError:
+            return False
+        return True
 
     async def _episode(self, job: Job, id_: str) -> Trajectory:
         """Run a job until the environment holds or the attempts are spent; raises SandboxError without an image."""
@@ -224,9 +250,7 @@ class _Run:
                     break
                 attempt += 1
             if id_ in self.known:
-                report.ids[index] = id_
-                report.skipped += 1
-                self.on_event(RolloutEvent(EventKind.SKIPPED, job))
+                self._skip(index, job, id_, report)
                 continue
             try:
                 trajectory = await self.runner.run(job, id_)
@@ -234,9 +258,17 @@ class _Run:
                 report.failed[index] = str(error)
                 self.on_event(RolloutEvent(EventKind.FAILED, job, error=str(error)))
                 continue
+            if trajectory is None:
+                self._skip(index, job, id_, report)
+                continue
             report.ids[index] = id_
             for phase, seconds in trajectory.timings.items():
                 report.phases[phase] = report.phases.get(phase, 0.0) + seconds
+
+    def _skip(self, index: int, job: Job, id_: str, report: RolloutReport) -> None:
+        report.ids[index] = id_
+        report.skipped += 1
+        self.on_event(RolloutEvent(EventKind.SKIPPED, job))
 
 
 async def _to_the_end(work: Awaitable[T]) -> T:

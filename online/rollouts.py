@@ -153,8 +153,11 @@ class Rollouts:
             document = job.profile.document()
             await asyncio.to_thread(self.runner.store.put_document, job.profile.digest, "harness", document)
             self._kept.add(job.profile.digest)
+        id_ = job.trajectory_id(self.runner.run_id)
         try:
-            trajectory = await self.runner.run(job, job.trajectory_id(self.runner.run_id))
+            trajectory = await self.runner.run(job, id_)
+            if trajectory is None:  # a worker that died after it had stored the episode
+                trajectory = await asyncio.to_thread(self.runner.store.get, id_)
         except SandboxError as error:
             _log.warning("task %s is left out: %s", job.task.id, error)
             self.curriculum.leave_out(job.task.digest)

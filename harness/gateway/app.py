@@ -23,13 +23,21 @@ from starlette.exceptions import HTTPException
 
 import agentgym
 from harness.gateway.api.chat import Chat
+from harness.gateway.api.completions import Completions
 from harness.gateway.api.dialect import Body, Dialect, Served
+from harness.gateway.api.messages import AnthropicMessages
+from harness.gateway.api.responses import Responses
 from harness.gateway.delivery import deliver
 from harness.gateway.desk import Desk
 from harness.gateway.gateway import Gateway
 from harness.gateway.refusal import Refusal, unusable
 
-DIALECTS: Mapping[str, Dialect] = {"/v1/chat/completions": Chat()}
+DIALECTS: Mapping[str, Dialect] = {
+    "/v1/chat/completions": Chat(),
+    "/v1/completions": Completions(),
+    "/v1/responses": Responses(),
+    "/v1/messages": AnthropicMessages(),
+}
 
 
 def create_app(gateway: Gateway, desk: Desk | None = None) -> FastAPI:

@@ -116,6 +116,25 @@ async def test_a_run_goes_on_with_exactly_what_is_missing(watched, store, jobs) 
     assert a.group_id == b.group_id
 
 
+async def test_two_processes_on_one_run_leave_each_episode_once(watched, store, jobs, tmp_path) -> None:
+    """Given another process that stores job 0 while ours acts in it, and job 2 before ours gets there."""
+    todo = jobs(EMPTY_SCRIPT, rollouts=3)
+    elsewhere = [await run_rollouts([todo[k]], run_id="r", store=store, backend=watched) for k in (0, 2)]
+    theirs = [store.get(one.trajectory_ids[0]) for one in elsewhere]
+    with Store.open(tmp_path / "other.db") as shared:
+
+        def on_event(event: RolloutEvent) -> None:
+            if event.kind is EventKind.STARTED and event.job.repeat == 0:
+                for trajectory in theirs:
+                    shared.add(trajectory)
+
+        report = await run_rollouts(todo, run_id="r", store=shared, backend=watched, concurrency=1, on_event=on_event)
+        assert (report.skipped, report.failed) == (2, {})
+        assert report.ids == [job.trajectory_id("r") for job in todo]
+        assert shared.count() == 3
+        assert shared.get(theirs[0].id).created_at == theirs[0].created_at
+
+
 async def test_an_environment_failure_is_run_again_and_leaves_its_reason(watched, store, jobs) -> None:
     watched.lose = 2  # the episode itself replaces a sandbox in which nothing has happened yet, once
     events: list[RolloutEvent] = []

@@ -204,6 +204,16 @@ async def test_time_limit_while_the_policy_thinks(episode, renderer):
     assert (trajectory.termination, len(trajectory.calls)) == (Termination.TIME_LIMIT, 1)
 
 
+async def test_time_that_ran_out_before_any_answer_is_no_zero(episode, renderer):
+    """On a starved machine, or behind a slow server, nothing was sampled: that says nothing about the policy."""
+    policy = Acting([SUBMIT], renderer, lambda: asyncio.sleep(60), turn=1)
+
+    trajectory = await episode(policy, profile(limits={"wall_time_s": 2.0}))
+
+    assert (trajectory.termination, trajectory.reward, trajectory.calls) == (Termination.POLICY_FAILURE, None, ())
+    assert "no answer within the episode's 2 s" in trajectory.error
+
+
 async def test_repeated_actions(episode):
     trajectory = await episode([bash("ls")] * 9, profile(stop={"repeated_actions": 3}))
 
