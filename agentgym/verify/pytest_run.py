@@ -25,7 +25,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-from agentgym.sandbox.protocol import ExecResult, Sandbox
+from agentgym.sandbox.protocol import ExecResult, Sandbox, SandboxError
 from agentgym.tasks.model import Task, TaskError
 from agentgym.verify.grade import Grade
 from agentgym.verify.prepare import Workspace
@@ -41,9 +41,10 @@ from agentgym.verify.reward import (
     vector_of,
     worst,
 )
-from agentgym.verify.workspace import File
+from agentgym.verify.workspace import REGULAR, SYSTEM_PATH, File, pack
 
 JUDGE = "plugin"
+SCRIPTS = ("supervisor.py", "runner.py", "integrity.py", "honesty.py")
 MAX_RUNS = 5
 TEST_SECONDS = 60.0
 CANARIES = 5
@@ -87,10 +88,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         raise TaskError(f"task {task.id}: no FAIL_TO_PASS and no PASS_TO_PASS", hint="validate the task first")
     nonce, key = secrets.token_hex(16), secrets.token_bytes(32)
     home = f"/tmp/.verify-{nonce}"
-    for name in ("supervisor.py", "runner.py", "integrity.py", "honesty.py"):
-        script = resources.files("agentgym.verify.inside").joinpath(name).read_bytes()
-        await sandbox.write_file(f"{home}/{name}", script, mode=0o644)
-    python_path, command = await _resolve(sandbox, task)
+    python_path, command = await _place(sandbox, task, home)
     budget = task.verifier_timeout_s
     test_seconds = max(3.0, min(TEST_SECONDS, budget / 6))
     orders = {
@@ -197,11 +195,23 @@ def _signed_answer(output: bytes, key: bytes, nonce: str) -> dict[str, Any] | No
     return None
 
 
-async def _resolve(sandbox: Sandbox, task: Task) -> tuple[str, Command]:
-    """PYTHONPATH as the tests would see it, and the command; asked before any test runs, of the image's own shell."""
+async def _place(sandbox: Sandbox, task: Task, home: str) -> tuple[str, Command]:
+    """Write our scripts, and ask for PYTHONPATH as the tests would see it and for the command: one call, since each costs
+    processes. Nothing of the workspace has run yet, so the image's own shell answers.
+    """
+    folder = resources.files("agentgym.verify.inside")
+    scripts = [(name, File(REGULAR, folder.joinpath(name).read_bytes())) for name in SCRIPTS]
     program = shlex.quote(task.test_command[0])
-    probe = f'printf "%s\\n" "$PYTHONPATH"; head -n 1 "$(command -v {program})" 2>/dev/null | tr -d "\\0"'
-    result = await sandbox.exec(probe, timeout=30.0, env=dict(task.test_env), cwd=task.workdir)
+    result = await sandbox.exec(
+        f"mkdir {home} && PATH={SYSTEM_PATH} tar -xf - --no-same-owner -C {home} || exit 1\n"
+        f'printf "%s\\n" "$PYTHONPATH"; head -n 1 "$(command -v {program})" 2>/dev/null | tr -d "\\0"',
+        timeout=60.0,
+        env=dict(task.test_env),
+        cwd=task.workdir,
+        stdin=pack(scripts),
+    )
+    if result.exit_code != 0:
+        raise SandboxError(f"the grader's scripts could not be written: {result.text[-500:]}")
     python_path, _, shebang = result.text.partition("\n")
     return python_path, parse_command(task, shebang.strip())
 
