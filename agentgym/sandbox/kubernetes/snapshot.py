@@ -5,8 +5,8 @@ program can set back, so what is younger than the sandbox is what it changed; an
 list of names in every changed directory tells what was removed. Both lie on this machine, with the owner's lease beside them.
 
     meta.json   reference of the image below, length of the list, the lease
-    data        the list, then the archive. The list: for every changed directory its path, then type and name of each entry,
-                all ended by NUL, and one NUL more
+    data        the list, then the archive. The list: mode and path of what was locked, and for every changed directory its path,
+                then type and name of each entry; each word ended by NUL, each group by one NUL more
 """
 
 from __future__ import annotations
@@ -32,19 +32,35 @@ _SLACK_S = 0.05  # the kernel stamps files with a clock of coarser ticks
 
 
 def capture(since: float) -> str:
-    """A bash script that writes what this user changed after `since`: the list's length, a newline, the list, the archive."""
+    """A bash script that writes what this user changed after `since`: the list's length, a newline, the list, the archive.
+
+    What its owner has locked against himself is opened for the while, and noted at the head of the list.
+    """
     skip = r"\( -path /proc -o -path /sys -o -path /dev \) -prune -o"
     return rf"""
 set -o pipefail
-changed() {{ find / -xdev {skip} -newerct @{since - _SLACK_S:.3f} "$@" -print0 2>/dev/null; true; }}
+changed() {{ find / -xdev {skip} -newerct @{since - _SLACK_S:.3f} "$@" 2>/dev/null; true; }}
+mine="-user $(id -u)"
 list=$(mktemp) || exit
-changed -type d -writable | while IFS= read -r -d '' d; do
-    printf '%s\0' "$d"; find "$d" -mindepth 1 -maxdepth 1 ! -path "$list" -printf '%y%f\0'; printf '\0'
-done >"$list"
+locked=()
+for round in 1 2 3 4 5 6 7 8; do
+    before=${{#locked[@]}}
+    while IFS= read -r -d '' f; do locked+=("$f"); chmod u+rX -- "${{f#* }}"; [ ! -d "${{f#* }}" ] || chmod u+x -- "${{f#* }}"
+    done < <(changed $mine \( -type d ! -perm -u=rx -o -type f ! -perm -u=r \) -printf '%m %p\0')
+    [ ${{#locked[@]}} -gt "$before" ] || break
+done
+{{
+    [ ${{#locked[@]}} = 0 ] || printf '%s\0' "${{locked[@]}}"
+    printf '\0'
+    changed -type d -writable -print0 | while IFS= read -r -d '' d; do
+        printf '%s\0' "$d"; find "$d" -mindepth 1 -maxdepth 1 ! -path "$list" -printf '%y%f\0'; printf '\0'
+    done
+}} >"$list"
 wc -c <"$list"; cat "$list"
-changed ! -path "$list" \( -type f -o -type l -o -type d \) -user "$(id -u)" |
-    tar -c --null --no-recursion -P -f - -T -
-status=$?; rm -f "$list"; exit $status
+changed ! -path "$list" \( -type f -o -type l -o -type d \) $mine -print0 | tar -c --null --no-recursion -P -f - -T -
+status=$?
+for ((i = ${{#locked[@]}} - 1; i >= 0; i--)); do chmod "${{locked[i]%% *}}" -- "${{locked[i]#* }}"; done
+rm -f "$list"; exit $status
 """
 
 
@@ -53,16 +69,20 @@ def restore(names: int, archive: int) -> str:
     return rf"""
 list=$(mktemp) || exit
 head -c {names} >"$list"
-while IFS= read -r -d '' d; do
+exec 3<"$list"
+locked=()
+while IFS= read -r -d '' f <&3 && [ -n "$f" ]; do locked+=("$f"); done
+while IFS= read -r -d '' d <&3; do
     declare -A keep=()
-    while IFS= read -r -d '' f && [ -n "$f" ]; do keep["$f"]=1; done
+    while IFS= read -r -d '' f <&3 && [ -n "$f" ]; do keep["$f"]=1; done
     while IFS= read -r -d '' f; do
         [ -n "${{keep["$f"]-}}" ] || [ "$d/${{f#?}}" = "$list" ] || rm -rf -- "$d/${{f#?}}"
     done < <(find "$d" -mindepth 1 -maxdepth 1 -printf '%y%f\0' 2>/dev/null)
     unset keep
-done <"$list"
+done
 rm -f "$list"
-head -c {archive} | tar -x -P -p --no-same-owner --delay-directory-restore -f -
+head -c {archive} | tar -x -P -p --no-same-owner --delay-directory-restore -f - || exit
+for ((i = ${{#locked[@]}} - 1; i >= 0; i--)); do chmod "${{locked[i]%% *}}" -- "${{locked[i]#* }}"; done
 """
 
 
