@@ -24,6 +24,7 @@ from agentgym.config import Config
 from agentgym.errors import AgentGymError
 from agentgym.models import DEFAULT_MODEL
 from agentgym.sandbox import BackendName
+from agentgym.sandbox.images import unpinned
 from agentgym.store import Store, TrajectorySummary
 from agentgym.tasks import Task, TaskError
 
@@ -149,6 +150,13 @@ def _usable(config: RolloutConfig, *, split: str) -> list[Task]:
         raise TaskError(
             f"not validated, so their rewards mean nothing: {', '.join(doubtful)}",
             hint=f"agentgym tasks validate {' '.join(doubtful[:8])}, or --any-status",
+        )
+    floating = {task.id: names for task in tasks if (names := unpinned(task.image))}
+    if floating and not config.any_status:
+        listed = ", ".join(f"{id_} (FROM {' '.join(names)})" for id_, names in floating.items())
+        raise TaskError(
+            f"their images are whatever `latest` is today, so nothing can be trained on them: {listed}",
+            hint="name a tag or a digest in environment/Dockerfile, or --any-status",
         )
     return tasks
 
