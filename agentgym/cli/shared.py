@@ -14,6 +14,7 @@ from agentgym.cli.options import STORE_VARIABLE
 from agentgym.cli.output import stderr
 from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
+from agentgym.sandbox.images import unpinned
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
 from agentgym.tasks.loader import task_directories
@@ -81,6 +82,13 @@ def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: 
         raise TaskError(
             f"not validated, so their rewards mean nothing: {shown}",
             hint=f"agentgym tasks validate {' '.join(doubtful[:8])}, or --any-status",
+        )
+    floating = {task.id: names for task in tasks if (names := unpinned(task.image))}
+    if floating and not any_status:
+        listed = ", ".join(f"{id_} (FROM {' '.join(names)})" for id_, names in floating.items())
+        raise TaskError(
+            f"their images are whatever `latest` is today, so nothing can be trained on them: {listed}",
+            hint="name a tag or a digest in environment/Dockerfile, or --any-status",
         )
     return tasks
 

@@ -48,7 +48,10 @@ _IDLE_LANES = 4
 
 
 class Channel:
-    """Runs commands in one sandbox. `rescue`: makes room for one more process there when none can be started."""
+    """Runs commands in one sandbox. `rescue`: makes room for one more process there when none can be started.
+
+    disk_full: said with the next result; set by who had to kill what ran.
+    """
 
     def __init__(
         self, open_stream: OpenStream, *, workdir: str, max_parallel: int = 16, rescue: Rescue | None = None
@@ -63,6 +66,7 @@ class Channel:
         self._state: ShellState | None = None
         self._calls = 0
         self._oom_kills = 0
+        self.disk_full = False
         self._closed = False
 
     async def open(self) -> None:
@@ -174,12 +178,14 @@ class Channel:
         if outcome.state is not None and self._state is not None and not timed_out:
             self._state.update(outcome.state.decode("utf-8", "surrogateescape"))
         output, omitted = outcome.output.finish()
+        disk_full, self.disk_full = self.disk_full, False
         return ExecResult(
             exit_code=None if timed_out else 137 if lost else outcome.status,
             output=output,
             omitted_bytes=omitted,
             timed_out=timed_out,
             oom_killed=oom,
+            disk_full=disk_full,
             duration=time.monotonic() - began,
             reopened=reopened or outcome.status is None,
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import posixpath
 import tempfile
 from collections.abc import Callable, Mapping
@@ -23,9 +24,10 @@ from uuid import uuid4
 
 from docker import APIClient
 
-from agentgym.sandbox import archive, files, images, reaper, shell
+from agentgym.sandbox import archive, files, images, outside, reaper, shell
 from agentgym.sandbox.capacity import Capacity
 from agentgym.sandbox.channel import Channel
+from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
 from agentgym.sandbox.lane import Lane, LaneClosed
@@ -131,6 +133,19 @@ class DockerSandbox:
             raise
         return replace(self.image, ref=committed["Id"], digest=committed["Id"])
 
+    async def written(self) -> Path | None:
+        """See `diskwatch.Watched`."""
+        try:
+            driver = (await self._engine.json("GET", f"/containers/{self.id}/json"))["GraphDriver"]
+        except EngineError:
+            return None
+        upper = (driver.get("Data") or {}).get("UpperDir")
+        return Path(upper) if upper else None
+
+    async def stop_writing(self) -> None:
+        self._channel.disk_full = True
+        await self._rescue()
+
     async def close(self) -> None:
         if self._removal is None:
             await self._channel.close()
@@ -151,9 +166,11 @@ class DockerSandbox:
         return await self._engine.attach_exec(self.id, ["/bin/sh"], user=self._run_as)
 
     async def _rescue(self) -> None:
-        """Kills everything the user runs, from a shell for which room is made above the process limit."""
+        """Kills everything the user runs: from outside, else from a shell for which room is made above the process limit."""
         path = f"/containers/{self.id}/update"
         try:
+            if await outside.kill_all(self._engine, self.id):
+                return
             await self._engine.json("POST", path, {"PidsLimit": self._limits.pids + _SPARE_PIDS})
             lane = Lane(await self._open_stream())
             try:
@@ -173,8 +190,9 @@ class DockerSandbox:
 class DockerBackend:
     name = "docker"
 
-    def __init__(self, engine: Engine, owner: Owner, capacity: Capacity) -> None:
-        self.capacity = capacity
+    def __init__(self, engine: Engine, owner: Owner, info: Mapping[str, Any]) -> None:
+        self.capacity = Capacity.of_machine(info["NCPU"], info["MemTotal"])
+        self._disk = _disk_watch(engine, info)
         self._engine = engine
         self._owner = owner
         self._live: dict[str, DockerSandbox] = {}
@@ -190,7 +208,7 @@ class DockerBackend:
         except BaseException:
             await engine.close()
             raise
-        return cls(engine, Owner.current(owner or ""), Capacity.of_machine(info["NCPU"], info["MemTotal"]))
+        return cls(engine, Owner.current(owner or ""), info)
 
     async def ensure_image(self, spec: ImageSpec) -> Image:
         return await images.build(await self._image_client(), spec)
@@ -207,6 +225,8 @@ class DockerBackend:
             self._live[sandbox.id] = sandbox
             await self._engine.json("POST", f"/containers/{sandbox.id}/start")
             await sandbox.open()
+            if self._disk is not None:
+                self._disk.add(sandbox, limits.disk_mb << 20)
         except BaseException as error:
             with contextlib.suppress(SandboxError):
                 await self._undo(name, sandbox)
@@ -234,6 +254,8 @@ class DockerBackend:
 
     def _forget(self, id_: str) -> None:
         self._live.pop(id_, None)
+        if self._disk is not None:
+            self._disk.remove(id_)
 
     async def _image_client(self) -> APIClient:
         if self._images is None:
@@ -246,6 +268,13 @@ class DockerBackend:
         if self._images is not None:
             self._images.close()
         await self._engine.close()
+
+
+def _disk_watch(engine: Engine, info: Mapping[str, Any]) -> DiskWatch | None:
+    """What the whole sandbox writes can be looked after where the engine keeps it on this machine, for us to read."""
+    place = Path(info.get("DockerRootDir") or "/nonexistent")
+    local = engine.address.startswith("unix://") and info.get("Driver") == "overlay2"
+    return DiskWatch(place) if local and os.access(place / "overlay2", os.R_OK | os.X_OK) else None
 
 
 def container_config(image: Image, limits: Limits, owner: Owner) -> dict[str, Any]:

@@ -187,6 +187,12 @@ def read_dockerfile(spec: ImageSpec) -> list[Instruction]:
         raise ImageError(f"image {spec.name!r}: cannot read {path}: {error}") from error
 
 
+def unpinned(spec: ImageSpec) -> list[str]:
+    """Its FROM names that mean another image tomorrow: without tag and digest, or tagged `latest`."""
+    names = external_images(read_dockerfile(spec))
+    return [name for name in names if "@" not in name and (":" not in name.split("/")[-1] or name.endswith(":latest"))]
+
+
 def _image_user(client: docker.APIClient, original: list[Instruction], bases: dict[str, str]) -> str:
     """Whom the image names: the last USER of its last stage, else its base's, else root."""
     last = stages(original)[-1]

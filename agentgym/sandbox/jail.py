@@ -28,11 +28,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentgym.sandbox import init, seccomp
+from agentgym.sandbox import init, ownfs, seccomp
 from agentgym.sandbox.protocol import SandboxGone, StartError
 
 SANDBOX_UID = 1_900_000_000
 """Host user of sandboxes that root starts: in a range that no allocator of user ids hands out."""
+
+DISK_UPPER = "disk/upper"
+"""Below the scratch mount point: what the sandbox wrote, where it has a file system of its own."""
 
 _START_TIMEOUT_S = 30.0
 _INIT = "/run/agentgym/init.py"
@@ -46,6 +49,7 @@ class Jail:
     uid: how the programs see themselves. rlimits: name -> value.
     cgroup_procs: files to write our PID to. binds: further host directories everybody may read, source -> target.
     files: copies of host files, read-only, target -> source (a file, or a directory of files).
+    disk: a file with a file system that takes the writes in place of `upper` and `work` (`ownfs.py`; root only).
     """
 
     lower: Sequence[Path]
@@ -59,19 +63,23 @@ class Jail:
     cgroup_procs: Sequence[Path] = ()
     binds: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    disk: Path | None = None
 
     def command(self, channel: int, info: int, filter_: int | None) -> list[str]:
         """The whole command line; `channel`, `info` and `filter_` are inherited descriptors."""
         prefix = Path(sys.base_prefix)
-        mount = _scratch_mountpoint([*self.lower, self.upper, prefix])
+        mount = self.scratch
         outside_usr = not prefix.is_relative_to("/usr")
         lower = ":".join(_escape(path) for path in self.lower)
-        options = f"lowerdir={lower},upperdir={_escape(self.upper)},workdir={_escape(self.work)},userxattr"
+        upper = Path(mount, DISK_UPPER) if self.disk else self.upper
+        work = Path(mount, "disk/work") if self.disk else self.work
+        options = f"lowerdir={lower},upperdir={_escape(upper)},workdir={_escape(work)},userxattr"
         lines = ["set -e", *(f"echo $$ > {shlex.quote(str(path))}" for path in self.cgroup_procs)]
         lines += [
             "umask 022",
             f"mount -t tmpfs -o mode=755,size=4m agentgym {mount}",
-            f"mkdir {mount}/root {mount}/python",
+            f"mkdir {mount}/root {mount}/python {mount}/disk",
+            *(self._mount_disk(f"{mount}/disk") if self.disk else ()),
             f"mount -t overlay -o {shlex.quote(options)} agentgym {mount}/root",
         ]
         if outside_usr:
@@ -94,6 +102,18 @@ class Jail:
             unshare += ["--user", "--map-root-user"]
         lines.append("exec " + shlex.join([*drop, *inner]))
         return ["setpriv", "--pdeathsig", "KILL", "--", *unshare, "--", "/bin/sh", "-c", "\n".join(lines)]
+
+    @property
+    def scratch(self) -> str:
+        """The directory below which everything is put together."""
+        return _scratch_mountpoint([*self.lower, self.upper, Path(sys.base_prefix)])
+
+    def _mount_disk(self, place: str) -> list[str]:
+        return [
+            f"mount -o {ownfs.MOUNT_OPTIONS} {shlex.quote(str(self.disk))} {place}",
+            f"rm -rf {place}/lost+found; mkdir {place}/upper {place}/work",
+            f"chown {SANDBOX_UID}:{SANDBOX_UID} {place}/upper {place}/work",
+        ]
 
     def _bwrap(self, root: str, python: str | None, copies: Mapping[str, str]) -> list[str]:
         prefix = sys.base_prefix
@@ -141,10 +161,16 @@ def _escape(path: Path) -> str:
 
 
 class JailProcess:
-    """A running jail. `pid`: of its PID 1, as the host sees it; None where bwrap did not say."""
+    """A running jail. `pid`: of its PID 1, as the host sees it; None where bwrap did not say.
 
-    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+    upper: what it wrote, as a path of the host.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket, jail: Jail) -> None:
         self._process = process
+        # Its mounts are private; bubblewrap's own process, which stays outside the sandbox's root, shows them to root.
+        view = f"/proc/{process.pid}/root{jail.scratch}/{DISK_UPPER}"
+        self.upper = Path(view) if jail.disk else jail.upper
         self._channel = channel
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._count = 0
@@ -182,7 +208,7 @@ class JailProcess:
             os.close(info_write)
             if filter_ is not None:
                 os.close(filter_)
-        running = cls(process, ours)
+        running = cls(process, ours, jail)
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
                 await asyncio.shield(running._ready)

@@ -24,10 +24,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, seccomp
+from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, ownfs, seccomp
 from agentgym.sandbox.channel import Channel, Stream
+from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.finish import AGENT_HOME
-from agentgym.sandbox.jail import Jail, JailProcess
+from agentgym.sandbox.jail import SANDBOX_UID, Jail, JailProcess
 from agentgym.sandbox.layers import LocalImage, give_to_sandbox, remove_tree
 from agentgym.sandbox.paths import state_dir
 from agentgym.sandbox.process import run_logged
@@ -123,7 +124,15 @@ class LocalSandbox:
 
     async def snapshot(self) -> Image:
         self._check()
-        return await self._backend.snapshot(self.id, self.image, self._record)
+        return await self._backend.snapshot(self.id, self.image, self._record, self._jail.upper)
+
+    async def written(self) -> Path | None:
+        """See `diskwatch.Watched`."""
+        return self._jail.upper
+
+    async def stop_writing(self) -> None:
+        self._channel.disk_full = True
+        await self._jail.kill_all()
 
     async def close(self) -> None:
         if self._closing is None:  # one task for all callers, and it goes on when a caller is cancelled
@@ -164,6 +173,8 @@ class LocalBackend:
         self._owner = owner
         self._live: dict[str, LocalSandbox] = {}
         self.enforced = enforced
+        self._own_disks = False
+        self._disk = DiskWatch(self.root)
 
     @classmethod
     async def open(cls, owner: str | None = None) -> LocalBackend:
@@ -191,6 +202,7 @@ class LocalBackend:
         for name in ("upper", "work"):
             (directory / name).mkdir(parents=True)
         give_to_sandbox(directory / "upper")
+        disk = directory / "disk" if self._own_disks else None
         record.save(directory / "image.json")  # says which layers are in use
         group = cgroups.create(id_, limits)
         self._write_lease(
@@ -206,14 +218,19 @@ class LocalBackend:
             cgroup_procs=group.procs if group else (),
             binds=dict(group.events) if group else {},
             files={"/etc/resolv.conf": Path("/etc/resolv.conf")} if limits.network else {},
+            disk=disk,
         )
         try:
+            if disk is not None:
+                await ownfs.make(disk, limits.disk_mb, uid=SANDBOX_UID)
             process = await JailProcess.start(jail)
         except BaseException:
             await asyncio.shield(asyncio.to_thread(_remove, directory, group.directories if group else ()))
             raise
         sandbox = LocalSandbox(self, id_, image, record, process, group, limits)
         self._live[id_] = sandbox
+        if disk is None:
+            self._disk.add(sandbox, limits.disk_mb << 20)
         try:
             await sandbox._channel.open()
         except BaseException as error:
@@ -225,13 +242,13 @@ class LocalBackend:
         sandbox._expiry = loop.call_later(limits.lifetime_s, lambda: asyncio.ensure_future(sandbox.close()))
         return sandbox
 
-    async def snapshot(self, id_: str, image: Image, record: LocalImage) -> Image:
+    async def snapshot(self, id_: str, image: Image, record: LocalImage, upper: Path) -> Image:
         """Copy what the sandbox has written into a layer of its own, on top of its image's layers."""
         directory = self.root / f"{id_}-snapshot-{secrets.token_hex(4)}"
         directory.mkdir(parents=True)
         self._write_lease(directory, "snapshot", 24 * 3600.0, {})
         layer = directory / "upper"
-        copy = ["cp", "-a", "--reflink=auto", str(self.root / id_ / "upper"), str(layer)]
+        copy = ["cp", "-a", "--reflink=auto", "--sparse=auto", str(upper), str(layer)]
         await run_logged(copy, what=f"snapshot of {id_}", log=lambda _: None)
         digest = f"sha256:{secrets.token_hex(32)}"
         path = directory / "image.json"
@@ -274,6 +291,8 @@ class LocalBackend:
         try:
             jail = Jail([directory / "lower"], directory / "upper", directory / "work")
             await (await JailProcess.start(jail)).kill()
+            self._own_disks = await ownfs.usable(directory)
+            self.enforced["disk"] = _OWN_DISK if self._own_disks else _WATCHED_DISK
         except StartError as error:
             raise BackendUnavailable(
                 f"bubblewrap is here but cannot make a sandbox: {error}",
@@ -284,12 +303,17 @@ class LocalBackend:
 
     def forget(self, id_: str) -> None:
         self._live.pop(id_, None)
+        self._disk.remove(id_)
 
     def _write_lease(self, directory: Path, kind: labels.Kind, lifetime_s: float, more: Mapping[str, object]) -> None:
         lease = {"labels": labels.lease(kind, self._owner, lifetime_s), **more}
         temporary = directory / "lease.tmp"
         temporary.write_text(json.dumps(lease))
         temporary.rename(directory / "lease.json")
+
+
+_OWN_DISK = "file system of its own, whole sandbox"
+_WATCHED_DISK = "looked after twice a second, whole sandbox; rlimit, each file (RLIMIT_FSIZE)"
 
 
 def describe_enforcement() -> dict[str, str]:
@@ -303,7 +327,7 @@ def describe_enforcement() -> dict[str, str]:
         "memory": whole if "memory" in have else f"{each} (RLIMIT_DATA)",
         "pids": whole if "pids" in have else "rlimit, whole sandbox (RLIMIT_NPROC)",
         "cpus": whole if "cpus" in have else "not limited",
-        "disk": f"{each} (RLIMIT_FSIZE)",
+        "disk": _WATCHED_DISK,
         "time": "killed when its lifetime ends or its owner dies",
         "network": "own network namespace, loopback only",
         "system calls": "filtered (seccomp)" if seccomp.program() else "not filtered: no list for this machine",

@@ -118,7 +118,8 @@ class ExecResult:
 
     exit_code: 0-255, 128+n for signal n; None when it timed out. output: stdout and stderr as interleaved, capped to head and
     tail with `omitted_bytes` dropped between (the head is the larger half of the call's output_limit). timed_out: its
-    whole process group was killed. oom_killed: the memory limit killed something meanwhile. duration: seconds.
+    whole process group was killed. oom_killed: the memory limit killed something meanwhile. disk_full: the disk limit had
+    everything killed that ran. duration: seconds.
     reopened: the shell behind the call was lost and replaced; what ran in the background may be gone.
     """
 
@@ -127,6 +128,7 @@ class ExecResult:
     omitted_bytes: int = 0
     timed_out: bool = False
     oom_killed: bool = False
+    disk_full: bool = False
     duration: float = 0.0
     reopened: bool = False
 

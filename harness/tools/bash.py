@@ -62,6 +62,8 @@ def _outcome(result: ExecResult, allowed: float) -> str:
     """How the command ended, where that is not plain success."""
     if result.oom_killed:
         return "[killed: it used more memory than this machine has]"
+    if result.disk_full:
+        return "[killed: it filled the disk of this machine; remove files before you go on]"
     if result.timed_out:
         return (
             f"[killed after {allowed:g} s together with all it started; run what takes longer, or never ends, in the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import tarfile
 import time
 from io import BytesIO
@@ -147,6 +148,27 @@ async def test_single_files_go_both_ways(sandbox: Sandbox, tmp_path: Path):
         await sandbox.upload(tmp_path / "missing", "/tmp/x")
     with pytest.raises(FileError):
         await sandbox.download("/tmp/missing", tmp_path / "x")
+
+
+async def test_a_sparse_gigabyte_goes_in_and_comes_back_in_flat_memory(start, tmp_path: Path):
+    roomy = await start(memory_mb=512)
+    places = {0: b"first", 600_000_000: b"middle", (1 << 30) - 4: b"last"}
+    with (tmp_path / "big").open("wb") as file:
+        for place, data in places.items():
+            file.seek(place)
+            file.write(data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await roomy.upload(tmp_path / "big", "/testbed/big")
+    seen = await roomy.exec("stat -c %s big; tail -c +600000001 big | head -c 6; tail -c 4 big", timeout=120)
+    assert seen.output == b"1073741824\nmiddlelast"
+    await roomy.download("/testbed/big", tmp_path / "back")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kilobytes"
+    with (tmp_path / "back").open("rb") as file:
+        for place, data in places.items():
+            file.seek(place)
+            assert file.read(len(data)) == data
+        assert os.fstat(file.fileno()).st_size == 1 << 30
+        assert os.fstat(file.fileno()).st_blocks * 512 < 10_000_000, "it came back with its holes"
 
 
 async def test_a_link_inside_cannot_make_a_download_write_elsewhere(sandbox: Sandbox, tmp_path: Path):

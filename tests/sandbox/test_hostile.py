@@ -79,6 +79,16 @@ async def test_a_fork_bomb_left_in_the_background_ends_and_the_sandbox_goes_on(f
     assert (await fresh.exec("echo alive | cat")).output == b"alive\n"
 
 
+async def test_a_fork_bomb_that_never_ends_is_ended_and_the_sandbox_goes_on(fresh: Sandbox):
+    """It starts another as soon as one dies, so it takes every slot that somebody makes for a rescue."""
+    result = await fresh.exec("bomb() { while :; do bomb & done; }; bomb 2>/dev/null", timeout=3, output_limit=100)
+    assert result.timed_out or result.exit_code
+    for _ in range(3):
+        after = await fresh.exec("echo alive | cat; set -- /proc/[0-9]*; echo $#", timeout=30)
+        assert after.text.startswith("alive\n")
+    assert int(after.text.split()[1]) < 30
+
+
 async def test_a_memory_hog_is_killed_and_reported(fresh: Sandbox):
     result = await fresh.exec("python3 -c 'x = bytearray(1 << 30)'; echo $?", timeout=30)
     assert "137" in result.text

@@ -73,3 +73,17 @@ async def test_a_file_cannot_outgrow_the_disk_limit(start):
     result = await tight.exec("head -c 100000000 /dev/zero > /tmp/filler; stat -c %s /tmp/filler", timeout=30)
     assert int(result.text.split()[-1]) <= 20 << 20
     assert (await tight.exec("rm /tmp/filler; echo alive")).output == b"alive\n"
+
+
+async def test_a_sandbox_cannot_outgrow_its_disk_with_many_files(start, backend):
+    """Each file is small; all together are over. What wrote them is stopped, and cleaning up is possible."""
+    tight = await start(disk_mb=150, memory_mb=512)
+    fill = "i=0; while head -c 10000000 /dev/zero > /tmp/filler-$i; do i=$((i + 1)); [ $i -lt 400 ] || exit; sleep 0.02; done"
+    result = await tight.exec(fill, timeout=60)
+    held = await tight.exec("du -sm /tmp | cut -f1", timeout=60)
+    assert result.disk_full or b"No space left" in result.output, result
+    assert int(held.text.split()[-1]) < 1500, "a second's worth more than the limit, on a fast disk"
+    assert (await tight.exec("rm -f /tmp/filler-*; echo alive", timeout=60)).output == b"alive\n"
+    assert (
+        await tight.exec("head -c 50000000 /dev/zero > /tmp/small && echo written", timeout=60)
+    ).output == b"written\n"
