@@ -24,6 +24,7 @@ from agentgym.tasks.rediscover import (
     Reference,
     append_result,
     comparison_table,
+    failure,
     listed_references,
     read_results,
     rediscover,
@@ -104,9 +105,12 @@ async def _rediscover(pending: Sequence[Reference], name: Any, jobs: int, result
 
             async def one(reference: Reference) -> Comparison:
                 async with slots:
-                    found = await rediscover(reference, opened)
-                if results:
-                    append_result(results, found)
+                    try:
+                        found = await rediscover(reference, opened)
+                        if results:
+                            append_result(results, found)
+                    except AgentGymError as error:  # of the machine, not of the pair: another run may do better
+                        found = failure(reference, error)
                 bars.advance(bar)
                 return found
 

@@ -97,16 +97,13 @@ async def rediscover(reference: Reference, backend: SandboxBackend) -> Compariso
         with tempfile.TemporaryDirectory(prefix="agentgym-rediscover-") as scratch:
             _, found = await from_pypi(reference.package, reference.old, reference.new, Path(scratch), backend)
     except (TaskError, SourceUnavailable) as error:
-        seconds = round(time.monotonic() - started, 1)
-        return Comparison(
-            reference.name,
-            reference.new,
-            len(reference.fail_to_pass),
-            0,
-            seconds=seconds,
-            error=str(error).splitlines()[0],
-        )
+        return failure(reference, error, round(time.monotonic() - started, 1))
     return compare(reference, found, round(time.monotonic() - started, 1))
+
+
+def failure(reference: Reference, error: Exception, seconds: float = 0.0) -> Comparison:
+    text = str(error).partition("\n")[0]
+    return Comparison(reference.name, reference.new, len(reference.fail_to_pass), 0, seconds=seconds, error=text)
 
 
 def compare(reference: Reference, found: Discovery, seconds: float = 0.0) -> Comparison:

@@ -118,9 +118,12 @@ class _Search:
             if not active:
                 break
             share, lanes = -(-missing // len(active)), max(1, self.workers // len(active))
-            async with asyncio.TaskGroup() as group:
-                for finder in active:
-                    group.create_task(more(finder, share, lanes))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for finder in active:
+                        group.create_task(more(finder, share, lanes))
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from failed
         found = _trimmed([one.found for one in finders], wanted)
         self.total = before + len(found)
         return found

@@ -52,14 +52,14 @@ class Finder:
             return
         if self._mutants is None:
             text = (self.base.tree / self.module).read_text(encoding="utf-8", errors="replace")
-            sites = await asyncio.to_thread(sites_of, self.module, text)
-            self._mutants = mutants_of(shuffled(sites, self.seed))
+            # Not in a thread: CPython 3.11 confuses its count of recursions where two threads make syntax trees.
+            self._mutants = mutants_of(shuffled(sites_of(self.module, text), self.seed))
         trials = [await open_trial(self.base, self.image, self.backend) for _ in range(lanes)]
         try:
             await self._prepare(trials)
             while len(self.found) < goal and not self.exhausted:
                 size = max(2, min(BATCH, -(-(goal - len(self.found)) * 3 // (2 * lanes))))
-                batches = [await asyncio.to_thread(_take, self._mutants, size) for _ in range(lanes)]
+                batches = [list(islice(self._mutants, size)) for _ in range(lanes)]
                 ended = not batches[-1]
                 results = await asyncio.gather(*map(_run, trials, batches))
                 pairs = [
@@ -100,7 +100,3 @@ class Finder:
 
 async def _run(trial: Trial, batch: list[Mutant]) -> list[Outcome]:
     return await trial.run(batch) if batch else []
-
-
-def _take(mutants: Iterator[Mutant], number: int) -> list[Mutant]:
-    return list(islice(mutants, number))
