@@ -1,37 +1,37 @@
-"""The application: one store, its routes, and how errors become answers."""
+"""The application: one store, its routes, and what surrounds them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import Depends, FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.openapi.utils import get_openapi
 
 import agentgym
-from agentgym.errors import AgentGymError, InputError
-from agentgym.server import api, pages
-from agentgym.store import NotFoundError, Store
+from agentgym.server import api, pages, problem, tables
+from agentgym.server.access.guard import Guard
+from agentgym.server.access.scopes import needs_read
+from agentgym.server.access.tokens import Tokens
+from agentgym.server.api.system import metrics
+from agentgym.server.measures import Measures
+from agentgym.server.runs.launch import Launcher
+from agentgym.server.settings import ServerSettings
+from agentgym.store import Store
 from agentgym.tasks import Registry
 
-# No script runs on our pages and nothing is loaded from elsewhere, whatever an observation smuggles in.
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-_DOCUMENTATION = ("/docs", "/redoc")  # FastAPI's own pages load their script from elsewhere
 
-
-def create_app(store_url: str) -> FastAPI:
+def create_app(store_url: str, settings: ServerSettings | None = None) -> FastAPI:
     """The application over the store at `store_url` (SQLite path or SQLAlchemy URL).
 
     Opens the store at once, so that a wrong URL or a newer schema is an error here (StoreError) and not at the first
-    request; closes it when the server stops.
+    request; closes it when the server stops. Runs that it launched go on.
     """
+    settings = settings or ServerSettings()
     store, registry = Store.open(store_url), Registry(store_url)
+    tables.prepare(store.engine)
+    measures = Measures(store.engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -40,33 +40,36 @@ def create_app(store_url: str) -> FastAPI:
         registry.close()
 
     app = FastAPI(
-        title="agentgym", version=agentgym.__version__, description="What was recorded, read-only.", lifespan=lifespan
+        title="agentgym",
+        version=agentgym.__version__,
+        description="Tasks, trajectories and runs. Errors are problem+json; lists page by cursor; a POST may be repeated "
+        "safely under an `Idempotency-Key`.",
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        strict_content_type=True,
     )
-    app.state.store, app.state.registry = store, registry
-    app.add_middleware(GZipMiddleware, minimum_size=2048)
-    app.add_exception_handler(AgentGymError, _problem)
-    app.add_exception_handler(RequestValidationError, _unusable_request)
-
-    @app.middleware("http")
-    async def guard(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await proceed(request)
-        if not request.url.path.startswith(_DOCUMENTATION):
-            response.headers.update(_HEADERS)
-        return response
-
+    app.state.store, app.state.registry, app.state.settings = store, registry, settings
+    app.state.tokens, app.state.measures = Tokens(store.engine), measures
+    app.state.launcher = Launcher(store.engine, store_url, settings)
+    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
+    app.add_middleware(Guard, settings=settings, measures=measures, engine=store.engine)
+    problem.install(app)
     app.include_router(api.router)
+    app.add_api_route("/metrics", metrics, include_in_schema=False, dependencies=[Depends(needs_read)])
     app.include_router(pages.router)
+    app.openapi = lambda: _document(app)
     return app
 
 
-def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, AgentGymError)
-    status = 404 if isinstance(error, NotFoundError) else 422 if isinstance(error, InputError) else 500
-    message = str(error).split("\n  → ")[0]
-    return JSONResponse({"error": message, "hint": error.hint}, status_code=status)
-
-
-def _unusable_request(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    faults = [f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()]
-    return JSONResponse({"error": "; ".join(faults), "hint": "see /docs"}, status_code=422)
+def _document(app: FastAPI) -> dict:
+    """OpenAPI, with the one error document that every route shares."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = problem.Problem.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -83,5 +83,5 @@ def filled(tmp_path: Path) -> Path:
 @pytest.fixture
 async def client(filled: Path) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app=create_app(str(filled)), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as opened:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as opened:
         yield opened

@@ -1,0 +1,162 @@
+"""Runs: what they came to, and starting, watching, stopping and resuming them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentgym.observe.text import encodable, json_safe
+from agentgym.server.access.scopes import needs_read, needs_run
+from agentgym.server.api.query import ALauncher, AStore
+from agentgym.server.problem import described
+from agentgym.server.repeat import IdempotentRoute
+from agentgym.server.runs.events import events
+from agentgym.server.runs.launch import LaunchedRun, RunKind
+from agentgym.server.runs.overview import RunInfo, overview, run_info
+from agentgym.server.runs.series import curves
+
+router = APIRouter(tags=["runs"], route_class=IdempotentRoute, responses=described(401, 403, 404, 409, 422, 429))
+_EXAMPLE = {"kind": "rollout", "config": {"tasks": ["tutorial-duration"], "rollouts": 4, "policy": "model"}}
+
+
+class Launch(BaseModel):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+    kind: RunKind = Field(description="Which command: `agentgym KIND`.")
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The command's options, as in its TOML file; `replay` names its `trajectory`, `validate` its `tasks`.",
+    )
+    id: str | None = Field(default=None, description="Name of the run; made from kind and time where none is given.")
+
+
+class Process(BaseModel):
+    kind: RunKind
+    status: str = Field(description="running | done | failed | stopped | lost (its process is gone without a word)")
+    config: dict[str, Any]
+    attempt: int = Field(description="How often it was started.")
+    exit_code: int | None
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+
+
+class Run(BaseModel):
+    id: str
+    episodes: int
+    solved: int
+    graded: int = Field(description="Episodes with a verdict.")
+    success: float | None
+    success_low: float | None = Field(description="Wilson's 95 % interval.")
+    success_high: float | None
+    reward_mean: float | None
+    terminations: dict[str, int]
+    policies: list[str]
+    tasks: int
+    tokens: int = Field(description="Sampled tokens.")
+    version_min: int | None
+    version_max: int | None
+    first_at: float | None
+    last_at: float | None
+    process: Process | None = Field(description="Where this server launched it.")
+
+
+class CurveData(BaseModel):
+    name: str
+    x_label: str
+    x: list[float]
+    y: list[float | None] = Field(description="null where there is nothing.")
+
+
+class Series(BaseModel):
+    curves: list[CurveData]
+
+
+class RunList(BaseModel):
+    items: list[Run]
+
+
+@router.get("/runs", dependencies=[Depends(needs_read)])
+def list_runs(store: AStore, launcher: ALauncher, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> RunList:
+    """Runs with trajectories in the store, and those launched here, newest first."""
+    return RunList(items=[run_of(one) for one in overview(store, launcher, limit=limit)])
+
+
+@router.post("/runs", status_code=201, dependencies=[Depends(needs_run)])
+def launch_run(body: Launch, store: AStore, launcher: ALauncher) -> Run:
+    """Start a rollout, an evaluation, a training run, a replay or a validation in a process of its own."""
+    launched = launcher.launch(body.kind, body.config, body.id)
+    return run_of(run_info(store, launcher, launched.id))
+
+
+@router.get("/runs/{run_id}", dependencies=[Depends(needs_read)])
+def get_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
+    """One run."""
+    return run_of(run_info(store, launcher, run_id))
+
+
+@router.get("/runs/{run_id}/events", dependencies=[Depends(needs_read)], response_class=StreamingResponse)
+def watch_run(run_id: str, store: AStore, launcher: ALauncher) -> StreamingResponse:
+    """Server-sent events: `progress` with the run whenever it changes, `end` when it is over."""
+
+    def look() -> dict[str, Any]:
+        run = run_of(run_info(store, launcher, run_id)).model_dump(mode="json")
+        return run | {"status": run["process"]["status"] if run["process"] else None}
+
+    look()  # an unknown run is a 404, not an empty stream
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events(look), media_type="text/event-stream", headers=headers)
+
+
+@router.get("/runs/{run_id}/series", dependencies=[Depends(needs_read)])
+def get_series(run_id: str, store: AStore, launcher: ALauncher) -> Series:
+    """Curves: reward, length and tokens over episodes; a launched training run's metrics over its updates."""
+    info = run_info(store, launcher, run_id)
+    return Series(curves=[CurveData(**asdict(one)) for one in curves(store, run_id, info.launched)])
+
+
+@router.get("/runs/{run_id}/log", dependencies=[Depends(needs_read)], response_class=PlainTextResponse)
+def get_log(run_id: str, launcher: ALauncher, tail: Annotated[int, Query(ge=1, le=1 << 20)] = 65_536) -> str:
+    """The last `tail` bytes of what a launched run said."""
+    path = launcher.get(run_id).directory / "log"
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - tail))
+        return encodable(file.read().decode("utf-8", "replace"))
+
+
+@router.post("/runs/{run_id}/stop", dependencies=[Depends(needs_run)])
+def stop_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
+    """End a launched run as Ctrl-C does: finished trajectories stay, sandboxes are removed."""
+    launcher.stop(run_id)
+    return run_of(run_info(store, launcher, run_id))
+
+
+@router.post("/runs/{run_id}/resume", dependencies=[Depends(needs_run)])
+def resume_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
+    """Go on with a launched run that is not running: what is missing is done, nothing twice."""
+    launcher.resume(run_id)
+    return run_of(run_info(store, launcher, run_id))
+
+
+def run_of(info: RunInfo) -> Run:
+    copied = ("id", "episodes", "reward_mean", "tasks", "tokens", "version_min", "version_max", "first_at", "last_at")
+    content = {name: getattr(info, name) for name in copied} | {
+        "solved": info.success.successes,
+        "graded": info.success.trials,
+        "success": info.success.share,
+        "success_low": info.success.low,
+        "success_high": info.success.high,
+        "terminations": dict(info.terminations),
+        "policies": list(info.policies),
+        "process": None if info.launched is None else _process(info.launched),
+    }
+    return Run(**json_safe(content))
+
+
+def _process(launched: LaunchedRun) -> dict[str, Any]:
+    return {name: value for name, value in asdict(launched).items() if name in Process.model_fields}

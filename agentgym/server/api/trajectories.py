@@ -1,0 +1,79 @@
+"""Trajectories: a page of them, and the parts of one, each as cheap as what it says (columns, steps, tokens)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from agentgym.observe.text import json_safe
+from agentgym.server import listing, tokens_view
+from agentgym.server.access.scopes import needs_read
+from agentgym.server.api.models import CallList, Detail, StepInfo, Summary, SummaryPage, call_of, summary_of
+from agentgym.server.api.query import APlace, AStore, Wanted
+from agentgym.server.problem import described
+from agentgym.store import NotFoundError
+from agentgym.store.detail import step_document
+
+router = APIRouter(
+    tags=["trajectories"], dependencies=[Depends(needs_read)], responses=described(401, 403, 404, 422, 429)
+)
+Id = Annotated[str, Path(description="Id or unique prefix.", examples=["3f9a41d2"])]
+
+
+@router.get("/trajectories")
+def list_trajectories(store: AStore, where: Wanted, place: APlace) -> SummaryPage:
+    """Matching trajectories, newest first unless sorted otherwise."""
+    page = listing.page(
+        store, where, sort=place.sort, descending=place.descending, cursor=place.cursor, limit=place.limit
+    )
+    return SummaryPage.model_construct(total=page.total, items=[summary_of(one) for one in page.items], next=page.next)
+
+
+@router.get("/trajectories/{trajectory_id}")
+def get_trajectory(trajectory_id: Id, store: AStore) -> Summary:
+    """The columns of one trajectory."""
+    return summary_of(store.summary(trajectory_id))
+
+
+@router.get("/trajectories/{trajectory_id}/detail")
+def get_detail(trajectory_id: Id, store: AStore) -> Detail:
+    """What happened: steps with their observations, verdicts, patch, times."""
+    trajectory = store.get(trajectory_id)
+    content = {
+        "error": trajectory.error,
+        "reward_vector": dict(trajectory.reward_vector),
+        "verdicts": dict(trajectory.verdicts),
+        "patch": trajectory.patch,
+        "timings": dict(trajectory.timings),
+        "metadata": dict(trajectory.metadata),
+        "steps": [step_document(step) for step in trajectory.steps],
+    }
+    return Detail(**json_safe(content))
+
+
+@router.get("/trajectories/{trajectory_id}/steps/{number}")
+def get_step(trajectory_id: Id, number: Annotated[int, Path(ge=0, le=1_000_000)], store: AStore) -> StepInfo:
+    """One step."""
+    steps = store.get(trajectory_id).steps
+    if number >= len(steps):
+        raise NotFoundError(f"trajectory {trajectory_id} has {len(steps)} steps, and no number {number}")
+    return StepInfo(**json_safe(step_document(steps[number])))
+
+
+@router.get("/trajectories/{trajectory_id}/calls")
+def get_calls(trajectory_id: Id, store: AStore) -> CallList:
+    """Every request to the policy: token ids exactly as sent and sampled, logprobs, versions, sampling."""
+    return CallList(calls=[call_of(call) for call in store.get(trajectory_id).calls])
+
+
+@router.get("/trajectories/{trajectory_id}/tokens")
+def get_tokens(
+    trajectory_id: Id,
+    store: AStore,
+    sequence: Annotated[int, Query(ge=0, le=1_000_000, description="Which of its sequences.")] = 0,
+) -> Response:
+    """One sequence in columns of equal length: ids, text (null where no tokenizer is here), sampled, logprobs, version,
+    call."""
+    columns = tokens_view.token_columns(store.get(trajectory_id), sequence)
+    return Response(tokens_view.dumps(columns), media_type="application/json")

@@ -1,0 +1,15 @@
+"""The pages for people: rendered here, with a little script of ours for keys, live runs and the token heat map.
+
+No bundle and no framework: a page is readable without script, loads one style sheet, and is fast because the browser
+lays out only what is on screen (`content-visibility`). uPlot, vendored under `static/vendor`, draws the curves.
+"""
+
+from fastapi import APIRouter
+
+from agentgym.server.pages import entry, runs, tasks, trajectories
+
+router = APIRouter(include_in_schema=False)
+for part in (entry.router, runs.router, trajectories.router, tasks.router):
+    router.include_router(part)
+
+__all__ = ["router"]

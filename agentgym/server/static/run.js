@@ -1,0 +1,46 @@
+// One run: its curves, and its numbers while it is at work.
+const place = document.getElementById("run");
+const charts = document.getElementById("charts");
+const number = (value) => value.toLocaleString("en");
+
+function show(run) {
+  const values = { status: run.status, episodes: number(run.episodes), failures: number(run.episodes - run.graded), tasks: number(run.tasks), tokens: number(run.tokens) };
+  if (run.success !== null) values.success = `${Math.round(100 * run.success)}% (${Math.round(100 * run.success_low)}%–${Math.round(100 * run.success_high)}%, n = ${run.graded})`;
+  for (const [name, value] of Object.entries(values)) {
+    const cell = place.querySelector(`[data-show="${name}"]`);
+    if (cell && value !== null) cell.textContent = value;
+  }
+}
+
+async function draw() {
+  const answer = await fetch(`/v1/runs/${place.dataset.run}/series`);
+  if (!answer.ok) return;
+  const { curves } = await answer.json();
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink"), accent = style.getPropertyValue("--accent");
+  charts.replaceChildren();
+  for (const { name, x_label: xLabel, x, y } of curves) {
+    const box = document.createElement("div");
+    box.className = "chart";
+    charts.append(box);
+    const axis = { stroke: ink, grid: { stroke: "#8883" } };
+    new uPlot({
+      title: name, width: Math.min(820, charts.clientWidth || 820), height: 200, scales: { x: { time: false } },
+      axes: [{ ...axis, label: xLabel }, axis], series: [{ label: xLabel }, { label: name, stroke: accent, width: 2, spanGaps: true }],
+    }, [x, y], box);
+  }
+  if (!curves.length) charts.textContent = "No curve yet.";
+}
+
+await draw();
+charts.dataset.ready = "yes";
+if (place.dataset.live === "yes") {
+  const stream = new EventSource(`/v1/runs/${place.dataset.run}/events`);
+  let drawn = 0;
+  stream.addEventListener("progress", (event) => {
+    const run = JSON.parse(event.data);
+    show(run);
+    if (run.episodes !== drawn) { drawn = run.episodes; draw(); }
+  });
+  stream.addEventListener("end", (event) => { show(JSON.parse(event.data)); stream.close(); });
+}
