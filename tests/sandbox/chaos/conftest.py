@@ -41,7 +41,8 @@ class Dockerd:
     def start(self) -> None:
         for leftover in ("docker.pid", "exec/containerd/containerd.pid"):
             (self.root / leftover).unlink(missing_ok=True)
-        command = ["dockerd", f"--data-root={self.disk}/data", f"--exec-root={self.root}/exec", "-H", self.address]
+        # In a network of its own: an engine that is told to have no bridge removes the other one's.
+        command = ["unshare", "--net", "dockerd", f"--data-root={self.disk}/data", f"--exec-root={self.root}/exec", "-H", self.address]
         command += [
             f"--pidfile={self.root}/docker.pid",
             "--bridge=none",

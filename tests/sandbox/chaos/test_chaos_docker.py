@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 
 import pytest
 
@@ -17,8 +18,6 @@ FAILED = ["environment_failure", None]
 
 async def reap(engine: Dockerd) -> None:
     command = ["-m", "agentgym", "sandbox", "reap", "--json"]
-    import sys
-
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, *command], env=engine.environment, capture_output=True, check=True
     )
