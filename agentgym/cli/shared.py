@@ -14,7 +14,6 @@ from agentgym.cli.options import STORE_VARIABLE
 from agentgym.cli.output import stderr
 from agentgym.config import nearest
 from agentgym.sandbox import BackendName, open_backend
-from agentgym.sandbox.images import unpinned
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
 from agentgym.tasks.loader import task_directories
@@ -73,6 +72,8 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
 
 def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: bool) -> list[Task]:
     """The tasks named, of this split; refuses those that validation has not found valid unless told otherwise."""
+    from agentgym.sandbox.images import unpinned  # brings the engine's client
+
     tasks = [task for task in resolve_tasks(names, registry) if split in ("all", task.split)]
     if not tasks:
         raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
