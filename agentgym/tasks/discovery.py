@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentgym.sandbox.protocol import Image, SandboxBackend
+from agentgym.tasks.failures import reasons
 from agentgym.tasks.model import Task, TaskError
 from agentgym.verify import Grade, Patch, grade
 
@@ -77,7 +78,7 @@ async def discover(task: Task, backend: SandboxBackend, *, repeats: int = 2) -> 
         pass_to_pass=pass_to_pass,
         broken=broken,
         unstable=tuple(test for test in ids if test not in stable and test not in broken),
-        reasons=_reasons(unsolved[0].log, fail_to_pass),
+        reasons=reasons(unsolved[0].log, fail_to_pass),
         seconds=max(one.duration for one in (*solved, *unsolved)),
     )
 
@@ -148,13 +149,3 @@ async def _collect(task: Task, backend: SandboxBackend, image: Image) -> tuple[s
 def _owned_roots(task: Task) -> list[str]:
     """Test-owned folders and files as plain paths: enough for what `guess_test_paths` writes."""
     return [glob.removesuffix("/**") for glob in task.test_paths if "*" not in glob.removesuffix("/**")]
-
-
-def _reasons(log: str, ids: tuple[str, ...]) -> dict[str, str]:
-    """pytest's own one-line summaries ("FAILED id - reason"), for people."""
-    found: dict[str, str] = {}
-    for line in log.splitlines():
-        for test in ids:
-            if line.startswith((f"FAILED {test} - ", f"ERROR {test} - ")):
-                found[test] = line.split(" - ", 1)[1].strip()
-    return found

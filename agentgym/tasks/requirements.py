@@ -57,7 +57,7 @@ def requirements_of(old: Path, new: Path, hidden: Iterable[str], package: str) -
     declared = [*(text for text in _metadata(new) if _is_test_extra(text)), *_groups(new), *_files(new), *_tox(new)]
     tests = [text for text in declared if normal(text) in wanted or _PLUGINS.match(normal(text))]
     chosen = {normal(text): _without_extra(text) for text in [*tests, *runtime]}
-    if _warns_of_coverage(new):
+    if _warns_of_coverage(old) or _warns_of_coverage(new):
         chosen.setdefault("coverage", "coverage")
     for name in (normal(package), "pytest", "pytest-timeout"):
         chosen.pop(name, None)

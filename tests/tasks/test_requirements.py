@@ -70,10 +70,14 @@ def test_pytest_plugins_are_taken_unless_they_only_report(tmp_path):
     assert needed(tmp_path, {"pyproject.toml": group}) == [*RUNNER, "hypothesis", "pytest-asyncio"]
 
 
-def test_a_filter_for_coverages_warnings_needs_coverage(tmp_path):
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_a_filter_for_coverages_warnings_needs_coverage(tmp_path, which):
+    """The older release's configuration stays in the workdir, the newer one's tests may bring their own."""
     config = '[tool.pytest.ini_options]\nfilterwarnings = ["ignore:x:coverage.exceptions.CoverageWarning"]\n'
+    trees = {name: lay(tmp_path / name, TESTS) for name in ("old", "new")}
+    lay(trees[which], {"pyproject.toml": config})
 
-    assert "coverage" in needed(tmp_path, {"pyproject.toml": config})
+    assert "coverage" in requirements_of(trees["old"], trees["new"], ["tests/test_a.py"], "mypackage")
 
 
 def test_installing_a_tree_needs_its_build_backend(tmp_path):
