@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-import harness.episode
+import harness.workplace
 from agentgym.models import pull
 from agentgym.sandbox import open_backend
 from agentgym.sandbox.protocol import SandboxBackend
@@ -45,6 +45,7 @@ ARMS = {
     "sync": {"mode": "sync", "credit": "grpo", "objective": "grpo", "group_size": 8},
     "async": {"mode": "async", "credit": "sao-gae", "objective": "sao", "group_size": 1},
 }
+REPOSITORY = Path(__file__).resolve().parents[1]
 LIKELY = -10.8
 """About the logprob that an untrained model of this vocabulary gives every token, so that no ratio is extreme."""
 
@@ -103,7 +104,7 @@ async def main() -> None:
     parser.add_argument("--sigma", type=float, default=1.2, help="of its logarithm")
     given = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(pull())
-    task = load_task(Path(__file__).absolute().parents[1] / "environments" / "tutorial-duration")
+    task = load_task(REPOSITORY / "environments" / "tutorial-duration")
     profile = load_profile("tiny")
     backend = await open_backend("auto", owner="bench-async")
     found = {}
@@ -197,14 +198,14 @@ def small_model(path: Path, tokenizer: AutoTokenizer) -> Path:
 
 
 def remember_verdicts() -> None:
-    grade, known = harness.episode.grade, {}
+    grade, known = harness.workplace.grade, {}
 
     async def remembered(task: Task, patch: object, *arguments: object, **options: object) -> Grade:
         if task.digest not in known:
             known[task.digest] = asyncio.create_task(grade(task, patch, *arguments, **options))  # type: ignore[arg-type]
         return await asyncio.shield(known[task.digest])
 
-    harness.episode.grade = remembered
+    harness.workplace.grade = remembered
 
 
 def silent(event: TrainEvent) -> None: ...
