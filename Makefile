@@ -7,7 +7,7 @@ SWEBENCH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/swebench-venv
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help quickstart test swebench check format serve clean
+.PHONY: help quickstart test swebench check format learn learn-controls serve clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,6 +35,13 @@ check: $(VENV)/.dev ## Lint, types, and the arrows between the rooms
 format: $(VENV)/.dev ## Format the code and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+learn: $(VENV)/.dev $(VLLM)/.ready ## A 135M model learns to fix bugs, in an hour on two cores; goes on where it stopped
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml
+
+learn-controls: learn ## The same start and episodes with GRPO, and with SAO without its mask
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml --arm grpo
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml --arm sao-unmasked
 
 bench-%: $(VENV)/.dev ## Run bench/NAME.py: a table on stderr, one JSON line on stdout
 	@$(BIN)/python bench/$(subst -,_,$*).py
