@@ -22,6 +22,7 @@ from agentgym.store.records import (
     Trajectory,
     VersionSpan,
 )
+from agentgym.tasks import shipped_tasks
 
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31mred\x00\udc80\u202egnp.exe {{ 7*7 }} <img src=x onerror=alert(2)>"
 
@@ -78,6 +79,12 @@ def filled(tmp_path: Path) -> Path:
         hostile = Step(0, "<b>bash</b>", {"command": HOSTILE, "n": float("nan")}, HOSTILE, valid=False)
         store.add(_trajectory(id="hostile", created_at=1.0, steps=(hostile,), task_id="<i>task</i>", patch=HOSTILE))
     return path
+
+
+@pytest.fixture
+def make_task() -> Path:
+    """A task directory."""
+    return shipped_tasks()[0]
 
 
 @pytest.fixture
