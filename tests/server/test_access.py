@@ -180,9 +180,9 @@ async def test_more_requests_than_the_rate_are_told_when_to_come_back(filled) ->
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-async def test_a_post_repeated_under_its_key_acts_once(app, client, make_task) -> None:
+async def test_a_post_repeated_under_its_key_acts_once(app, client, task_directory) -> None:
     admin = bearer(app, "admin") | {"Idempotency-Key": "k1"}
-    body = {"directory": str(make_task)}
+    body = {"directory": str(task_directory)}
     first = await client.post("/v1/tasks", json=body, headers=admin)
     again = await client.post("/v1/tasks", json=body, headers=admin)
     assert (first.status_code, again.status_code) == (201, 201)

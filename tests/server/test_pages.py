@@ -78,12 +78,12 @@ async def test_a_failure_shows_its_error_and_that_there_is_no_verdict(client) ->
     assert "no trainer reads it" in seen
 
 
-async def test_tasks_show_their_pass_rate_and_who_solved_them(client, filled, make_task, make_trajectory) -> None:
-    task = load_task(make_task)
+async def test_tasks_show_their_pass_rate_and_who_solved_them(client, filled, task_directory, build) -> None:
+    task = load_task(task_directory)
     registry = Registry(filled)
     registry.register(task)
     registry.close()
-    client._transport.app.state.store.add(make_trajectory(id="solver", task_id=task.id))
+    client._transport.app.state.store.add(build(id="solver", task_id=task.id))
     assert "100% (21%–100%, n = 1)" in Elements((await client.get("/tasks")).text).text
     page = Elements((await client.get(f"/tasks/{task.id}")).text)
     assert "/trajectories/solver" in page.links
