@@ -82,7 +82,7 @@ def seed(path: Path, count: int) -> None:
     endings = [one.value for one in Termination]
     with Store.open(path) as store:
         store.add(long_trajectory(rng))
-        encoded = encode_trajectory(trajectory(steps=(Step(0, "bash", {"command": "ls"}, "a.py"),)))
+        encoded = encode_trajectory(trajectory())
         for start in range(0, count, 10_000):
             part = range(start, min(start + 10_000, count))
             chosen = rng.integers(0, 1 << 30, (len(part), 4))

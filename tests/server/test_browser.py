@@ -185,17 +185,6 @@ PAGES = (
     "/login",
 )
 
-    "/",
-    "/runs/run",
-    "/runs/run/report",
-    "/trajectories",
-    "/trajectories/long",
-    "/trajectories/long/tokens",
-    "/tasks",
-    "/docs",
-    "/login",
-)
-
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
