@@ -193,6 +193,12 @@ class AgentGymTable(BaseModel):
         default_factory=list, description="Globs below the workdir that the tests own; restored before grading"
     )
     workdir: str = Field(default="/testbed", pattern=r"^/.+", description="Root of the repository inside the image")
+    overlay: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="Folder of environment/ that the Dockerfile's last line copies to the workdir: tasks that differ in nothing "
+        "else share one image",
+    )
     network: bool = Field(default=False, description="May the agent's commands reach the network?")
     pids: int = Field(default=512, gt=0, description="Process limit")
     language: str = Field(default="python", description="Main language of the code to change")
