@@ -9,6 +9,9 @@ Everything that the packages would ask of the git host (requirement files at som
 `sources`, so this never needs that host.
 """
 
+# pyright: reportMissingImports=false, reportOptionalCall=false
+# (its imports are installed elsewhere)
+
 import contextlib
 import importlib.metadata
 import json
