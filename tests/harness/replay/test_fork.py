@@ -84,9 +84,14 @@ async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
         again = await reexecute(joined, task, backend, profile=profile)
         assert (again.identical, len(again.steps)) == (3, 3)
         assert rerender(joined, task, profile, renderer).differences == ()
-        [grandchild] = await roll(joined, 2, bash("cat /tmp/one /tmp/one"), *EMPTY_SCRIPT)
+        [grandchild] = await roll(child, 1, bash("cat /tmp/one /tmp/one"), *EMPTY_SCRIPT, joined=joined)
         assert grandchild.steps[0].observation == "one\none"
-        assert grandchild.parent_id == child.id
+        assert (grandchild.parent_id, grandchild.branch_step) == (child.id, 1)
+        assert grandchild.calls[0].prompt_token_ids.tolist() == child.calls[1].prompt_token_ids.tolist()
+        store.add(grandchild)
+        long = whole(grandchild, store)
+        assert (len(long.steps), len(long.calls)) == (4, 4)
+        assert rerender(long, task, profile, renderer).differences == ()
         store.add(replace(grandchild, parent_id="f" * 32, id="e" * 32))
         with pytest.raises(InputError, match="goes on from ffffffff, which is not in this store"):
             whole(store.get("e" * 32), store)
