@@ -112,7 +112,10 @@ def _manifest(instance: Instance, how: HowToRun, *, built: bool) -> str:
             table("metadata", {"difficulty": instance.difficulty, "category": "bugfix", "tags": tags}),
             table("agent", {"timeout_sec": 1800.0}),
             table("verifier", {"timeout_sec": 1800.0}),
-            table("environment", {"docker_image": None if built else instance.image, "cpus": 1, "memory_mb": 4096, "storage_mb": 10240}),
+            table(
+                "environment",
+                {"docker_image": None if built else instance.image, "cpus": 1, "memory_mb": 4096, "storage_mb": 10240},
+            ),
             table("agentgym", ours),
             table("agentgym.source", source),
         ]
