@@ -31,8 +31,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NoReturn
 
 from agentgym.sandbox import shell
-from agentgym.sandbox.lane import Lane, LaneClosed, Stream
-from agentgym.sandbox.protocol import ExecResult, SandboxGone, TransportError
+from agentgym.sandbox.lane import Lane, LaneClosed
+from agentgym.sandbox.protocol import ExecResult, SandboxGone, Stream, TransportError
 from agentgym.sandbox.state import ShellState
 
 __all__ = ["Channel", "Stream"]

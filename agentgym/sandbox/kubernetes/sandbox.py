@@ -42,7 +42,7 @@ class KubernetesSandbox:
         self._cluster = cluster
         self._limits = limits
         self._forget = forget
-        self._channel = Channel(self._open_shell, workdir=image.spec.workdir, rescue=self._rescue)
+        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._guard: asyncio.Task[tuple[PodStream, Lane]] | None = None
         self._began = 0.0  # by the pod's clock
         self._removal: asyncio.Task[None] | None = None
@@ -145,7 +145,7 @@ class KubernetesSandbox:
 
     # -- processes in the pod -----------------------------------------------------------------------------------------
 
-    async def _open_shell(self) -> PodStream:
+    async def open_stream(self) -> PodStream:
         """A shell under this sandbox's limits: Kubernetes knows none for file sizes, and none for one pod's processes."""
         blocks = self._limits.disk_mb * 2048
         limits = f"ulimit -c 0; ulimit -f {blocks}; export AGENTGYM_PIDS={self._limits.pids}; exec /bin/sh"
@@ -184,7 +184,7 @@ class KubernetesSandbox:
         return guard
 
     async def _open_guard(self) -> tuple[PodStream, Lane]:
-        stream = await self._open_shell()
+        stream = await self.open_stream()
         lane = Lane(stream)
         try:
             await asyncio.wait_for(lane.hello(), _RESCUE_S)

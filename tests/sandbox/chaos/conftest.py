@@ -42,8 +42,13 @@ class Dockerd:
         for leftover in ("docker.pid", "exec/containerd/containerd.pid"):
             (self.root / leftover).unlink(missing_ok=True)
         # In a network of its own: an engine that is told to have no bridge removes the other one's.
-        command = ["unshare", "--net", "dockerd", f"--data-root={self.disk}/data", f"--exec-root={self.root}/exec", "-H", self.address]
-        command += [
+        command = [
+            "unshare",
+            "--net",
+            "dockerd",
+            f"--data-root={self.disk}/data",
+            f"--exec-root={self.root}/exec",
+            f"--host={self.address}",
             f"--pidfile={self.root}/docker.pid",
             "--bridge=none",
             "--iptables=false",

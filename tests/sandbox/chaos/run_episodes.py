@@ -52,6 +52,7 @@ async def main(store_url: str, run_id: str, episodes: int) -> None:
                 on_event=on_event,
             )
             found = [store.get(id_) for id_ in report.trajectory_ids]
+            repeated = backend.metrics().retries
     finally:
         await backend.close()
     say(
@@ -59,7 +60,7 @@ async def main(store_url: str, run_id: str, episodes: int) -> None:
         failed=report.failed,
         skipped=report.skipped,
         endings=[[str(one.termination), one.reward] for one in found],
-        retried=sum(len(one.metadata.get("earlier_failures", ())) for one in found),
+        starts_repeated=repeated,
     )
 
 

@@ -40,7 +40,7 @@ async def test_an_engine_that_is_killed_and_restarted_costs_time_and_no_episode(
     report = await run.report()
     all_accounted(report, 6)
     assert report["endings"].count(GRADED) == 6, "the retries were enough"
-    assert report["retried"] or any(event.get("event") == "retrying" for event in run.events), "it was felt"
+    assert report["starts_repeated"] > 0, "it was felt"
     await reap(stocked)
     assert stocked.left() == []
 
