@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from agentgym.cli.main import app
 from agentgym.errors import InputError
+from agentgym.sandbox.protocol import BackendUnavailable
 
 ROW = {
     "instance_id": "own__mod-1",
@@ -64,3 +65,37 @@ def test_export_writes_directories_or_rows(run, tmp_path):
     row = json.loads(Path("rows.jsonl").read_text())
     assert "3600" in row["patch"]
     assert "test_hours" in row["test_patch"]
+
+
+def test_a_family_is_written_registered_and_named_by_its_folder(run, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "sums.py").write_text("def total(a, b):\n    return a + b\n\n\ndef less(a, b):\n    return a - b\n")
+    tests = ("total(1, 2) == 3", "less(3, 1) == 2", "total(0, 0) == 0")
+    lines = [f"def test_{number}():\n    assert {text}\n" for number, text in enumerate(tests)]
+    (code / "test_sums.py").write_text("from sums import less, total\n\n\n" + "\n\n".join(lines))
+
+    result = run("mutate", "code", "--n", "2", "--out", "family", "--show-code", "--json")
+    if isinstance(result.exception, BackendUnavailable):
+        pytest.skip(f"no sandboxes here: {result.exception}")
+
+    document = json.loads(result.stdout)
+    assert document["family"]["tasks"] == {"all": 2}
+    assert document["family"]["operators"] == {"arithmetic": 2}
+    registered = json.loads(run("register", "family", "--json").stdout)["tasks"]
+    assert {task["digest"] for task in registered} == {task["digest"] for task in document["tasks"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mutate", "snippets", "--sets", "tests=3"], "no set of bugs is described by 'tests=3'"),
+        (["mutate", "nothing-here", "--n", "3"], "nothing-here"),
+        (["rediscover", "--listed", "nothing.json"], "nothing.json is no list of pairs"),
+    ],
+)
+def test_what_cannot_be_made_is_said(run, arguments, message):
+    result = run(*arguments)
+
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
