@@ -98,7 +98,7 @@ def trl(scale: float) -> dict[str, float]:
 
     model, rows, advantages = _model(), _rows(scale), _advantages(scale)
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    add_fused_lm_head(model, temperature=1.0)
+    add_fused_lm_head(model, temperature=1.0, outputs=("log_probs", "entropy"))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
     longest = max(len(row) for row in rows) - PROMPT
     completions, mask = (
