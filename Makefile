@@ -46,6 +46,11 @@ learn-controls: learn ## The same start and episodes with GRPO, and with SAO wit
 bench-%: $(VENV)/.dev ## Run bench/NAME.py: a table on stderr, one JSON line on stdout
 	@$(BIN)/python bench/$(subst -,_,$*).py
 
+ui-vendor: ## Fetch the front-end libraries that the pages ship (npm; only to update them)
+	@cd agentgym/server/static/vendor && npm install --silent --no-audit --no-fund --ignore-scripts && \
+	  cp node_modules/uplot/dist/uPlot.iife.min.js node_modules/uplot/dist/uPlot.min.css . && \
+	  cp node_modules/uplot/LICENSE uPlot.LICENSE && rm -rf node_modules
+
 clean: ## Remove the virtual environment and the runs of this checkout
 	rm -rf $(VENV) runs
 
