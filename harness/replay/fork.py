@@ -30,7 +30,7 @@ from harness.policies.protocol import Policy
 from harness.profile import Profile
 from harness.render import GuardedRenderer
 from harness.replay.lineage import first_call_at
-from harness.replay.reexecute import compare_step, require_same_task
+from harness.replay.reexecute import compare_step, require_own_prompts, require_same_task
 from harness.replay.turns import Playback
 from harness.stopping import Watch
 from harness.tools import ToolContext
@@ -128,6 +128,7 @@ async def fork(
     Raises InputError where the task is not the one recorded or the step does not exist, ReplayDiverged, SandboxError.
     """
     require_same_task(parent, task)
+    require_own_prompts(parent)
     prefix = RecordedPrefix(parent, step, profile, joined or parent)
     image = await backend.ensure_image(task.image)
     free = asyncio.Semaphore(concurrency)

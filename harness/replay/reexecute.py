@@ -75,15 +75,7 @@ class ReexecuteReport:
 
 
 def profile_of(trajectory: Trajectory, store: Store) -> Profile:
-    """The harness profile a trajectory was made under, from the store's documents.
-
-    Raises NotFoundError where the store lacks it, InputError where another harness made the prompts, through the gateway.
-    """
-    if FOREIGN in trajectory.metadata:
-        raise InputError(
-            f"another harness made the prompts of trajectory {trajectory.id[:8]}, through the gateway",
-            hint="--rescore and --regrade can be done for it",
-        )
+    """The harness profile a trajectory was made under, from the store's documents. Raises NotFoundError."""
     return Profile.model_validate(store.get_document(trajectory.harness_digest)["profile"])
 
 
@@ -128,6 +120,15 @@ def require_same_task(trajectory: Trajectory, task: Task) -> None:
             f"trajectory {trajectory.id[:8]} was made on task {trajectory.task_id} at {trajectory.task_digest[:19]}, "
             f"and {task.id} is now {task.digest[:19]}",
             hint="replay needs the task as it was: check out that version of its directory",
+        )
+
+
+def require_own_prompts(trajectory: Trajectory) -> None:
+    """Raises InputError where another harness made the prompts, so that ours can neither make nor continue them."""
+    if FOREIGN in trajectory.metadata:
+        raise InputError(
+            f"another harness made the prompts of trajectory {trajectory.id[:8]}, through the gateway",
+            hint="--reexecute, --regrade and --rescore can be done for it",
         )
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.errors import InputError
 from agentgym.store import Trajectory
 from agentgym.store.records import Int32Array
 from agentgym.tasks.model import Task
 from harness.context import Context
 from harness.profile import Profile
 from harness.render import GuardedRenderer, RenderError
+from harness.replay.reexecute import require_own_prompts, require_same_task
 from harness.replay.turns import Playback
 
 _AROUND = 12
@@ -56,13 +56,10 @@ class RerenderReport:
 def rerender(trajectory: Trajectory, task: Task, profile: Profile, renderer: GuardedRenderer) -> RerenderReport:
     """Compare every recorded prompt with what `renderer` and `profile` make of the same messages today.
 
-    Raises InputError where `task` is not the one recorded.
+    Raises InputError where `task` is not the one recorded, or another harness made the prompts.
     """
-    if task.digest != trajectory.task_digest:
-        raise InputError(
-            f"trajectory {trajectory.id[:8]} was made on another version of task {task.id}",
-            hint="re-rendering needs the task as it was: check out that version of its directory",
-        )
+    require_same_task(trajectory, task)
+    require_own_prompts(trajectory)
     context = Context(renderer, profile.tool_specs, profile.context)
     context.begin(profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id))
     playback = Playback(trajectory, profile, context)

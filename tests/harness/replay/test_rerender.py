@@ -13,7 +13,7 @@ from agentgym.store.records import ContextEvent
 from agentgym.store.transfer import export
 from harness.policies.scripted import EMPTY_SCRIPT, Turn
 from harness.profile import Profile
-from harness.replay import profile_of, rerender
+from harness.replay import rerender
 from harness.replay.transcript import Transcriber
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("grade_each_patch_once")]
@@ -74,7 +74,7 @@ async def test_a_difference_in_the_middle_and_one_at_the_end_are_found(recorded,
 
 
 async def test_another_version_of_the_task_is_refused(recorded, task, profile, renderer) -> None:
-    with pytest.raises(InputError, match="another version"):
+    with pytest.raises(InputError, match="is now sha256:x"):
         rerender(await recorded(), replace(task, digest="sha256:x"), profile, renderer)
 
 
@@ -117,8 +117,8 @@ async def test_of_another_harness_only_what_the_policy_said_is_known_in_words(
         store.add(made)
         store.put_document(profile.digest, "harness", profile.document())
         transcript = Transcriber(store, lambda digest: task, renderer)(made)
-        with pytest.raises(InputError, match="another harness made the prompts"):
-            profile_of(made, store)
+    with pytest.raises(InputError, match="another harness made the prompts"):
+        rerender(made, task, profile, renderer)
     assert not transcript.whole
     assert [len(turn) for turn in transcript.turns] == [1] * len(made.calls)
     assert transcript.turns[0][0]["tool_calls"][0]["function"]["arguments"] == {"command": "echo one"}
