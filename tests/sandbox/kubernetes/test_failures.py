@@ -80,6 +80,7 @@ async def test_more_than_the_largest_sandbox_is_refused(backend: KubernetesBacke
 async def test_a_full_quota_is_waited_for(open_with: Open, image: Image, api: Api, config: KubernetesConfig):
     backend = await open_with(quota_timeout_s=60)
     impatient = await open_with(quota_timeout_s=1)
+    await backend.reap()  # what killed runs have left takes room too
     first = await backend.start(image, TINY)
     quota = f"/api/v1/namespaces/{config.namespace}/resourcequotas/sandboxes"
     usual = (await api.request("GET", quota))["spec"]["hard"]["pods"]
