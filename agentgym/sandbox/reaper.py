@@ -1,11 +1,13 @@
 """Removes from a Docker Engine what dead or expired owners left behind, judged from labels alone.
 
-Containers first (an image in use cannot go), then snapshots and unfinished builds. Cached images are not litter. What
+Containers first (an image in use cannot go), then snapshots and unfinished builds. Where one was found, it looks again a
+moment later: a request that the dead owner had sent off may still become a container, and one that is going may not be gone. Cached images are not litter. What
 carries no label of ours is never touched, and an object another reaper got to first is not an error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +16,22 @@ from agentgym.sandbox.engine import Engine, EngineError
 from agentgym.sandbox.labels import KIND, Kind, abandoned
 
 
+_LOOKS = 5
+_PAUSE_S = 1.0
+
+
 async def reap(engine: Engine, *, everything: bool = False) -> int:
     """Returns how many objects were removed. everything: also those whose owners live."""
     removed = 0
-    for container in await _labelled(engine, "/containers/json", {"all": "true"}):
-        if _due(container, ("sandbox", "build"), everything):
+    for look in range(_LOOKS):
+        if look:
+            await asyncio.sleep(_PAUSE_S)
+        containers = await _labelled(engine, "/containers/json", {"all": "true"})
+        due = [container for container in containers if _due(container, ("sandbox", "build"), everything)]
+        for container in due:
             removed += await _remove(engine, f"/containers/{container['Id']}", {"force": "true", "v": "true"})
+        if not due:
+            break
     for image in await _labelled(engine, "/images/json", {}):
         if _due(image, ("snapshot", "build"), everything):
             for reference in image.get("RepoTags") or [image["Id"]]:
