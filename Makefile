@@ -7,7 +7,7 @@ SWEBENCH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/swebench-venv
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help quickstart test swebench check format serve clean
+.PHONY: help quickstart test swebench check format learn learn-controls serve clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -36,8 +36,20 @@ format: $(VENV)/.dev ## Format the code and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+learn: $(VENV)/.dev $(VLLM)/.ready ## A 135M model learns to fix bugs, in an hour on two cores; goes on where it stopped
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml
+
+learn-controls: learn ## The same start and episodes with GRPO, and with SAO without its mask
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml --arm grpo
+	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml --arm sao-unmasked
+
 bench-%: $(VENV)/.dev ## Run bench/NAME.py: a table on stderr, one JSON line on stdout
 	@$(BIN)/python bench/$(subst -,_,$*).py
+
+ui-vendor: ## Fetch the front-end libraries that the pages ship (npm; only to update them)
+	@cd agentgym/server/static/vendor && npm install --silent --no-audit --no-fund --ignore-scripts && \
+	  cp node_modules/uplot/dist/uPlot.iife.min.js node_modules/uplot/dist/uPlot.min.css . && \
+	  cp node_modules/uplot/LICENSE uPlot.LICENSE && rm -rf node_modules
 
 clean: ## Remove the virtual environment and the runs of this checkout
 	rm -rf $(VENV) runs

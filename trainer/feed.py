@@ -48,8 +48,10 @@ class Feed:
     def read(self, store: Store, *, version: int) -> None:
         """Offer every trajectory of the run that was not seen yet."""
 
-        def damaged(*_: object) -> None:
-            self.drops[Drop.DAMAGED] += 1
+        def damaged(trajectory_id: str, _: object) -> None:
+            if trajectory_id not in self._seen:
+                self._seen.add(trajectory_id)
+                self.drops[Drop.DAMAGED] += 1
 
         where = TrajectoryFilter(run_id=self.config.run_id, split=self.config.split)
         for trajectory in store.iter(where, on_corrupt=damaged):

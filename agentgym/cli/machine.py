@@ -122,6 +122,13 @@ def postgresql() -> Check:
     return Check("postgresql", bool(found), detail, f"{APT} postgresql", ("tests",))
 
 
+def chromium() -> Check:
+    path = shutil.which("chromium")
+    return Check(
+        "chromium", path is not None, path or "not installed (the tests look at pages)", f"{APT} chromium", ("tests",)
+    )
+
+
 def kubernetes() -> Check:
     """A cluster somebody has configured for sandboxes; no other is ever asked."""
     file = config_file()
@@ -151,8 +158,13 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     bubblewrap,
     debootstrap,
     postgresql,
+    chromium,
     kubernetes,
 )
+
+
+_PACKAGES = ("git", "bubblewrap", "debootstrap", "postgresql", "chromium")
+"""Checks that a Debian package of the same name mends."""
 
 
 def examine() -> list[Check]:
@@ -176,7 +188,7 @@ def can_fix() -> bool:
 
 def fix(checks: list[Check], say: Callable[[str], None]) -> None:
     """Install and start what `checks` miss, on Debian as root; a step that fails is said and leaves the check failing."""
-    wanted = [check.name for check in checks if check.name in ("git", "bubblewrap", "debootstrap", "postgresql")]
+    wanted = [check.name for check in checks if check.name in _PACKAGES]
     engine = any(check.name == "docker" for check in checks)
     if engine and shutil.which("dockerd", path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
         wanted += ["docker.io", "iptables"]

@@ -101,13 +101,13 @@ class Replayer:
             result.grade = await regrade(record, task, self._backend)
         if not (plan.reexecute or plan.rerender or plan.from_step is not None):
             return
-        record = whole(record, self._store)
+        joined = whole(record, self._store)
         profile = profile_of(record, self._store)
         if plan.rerender:
-            result.rerender = rerender(record, task, profile, self._renderer(record))
+            result.rerender = rerender(joined, task, profile, self._renderer(record))
         if plan.reexecute:
             assert self._backend is not None
-            result.reexecute = await reexecute(record, task, self._backend, profile=profile, regrade=plan.regrade)
+            result.reexecute = await reexecute(joined, task, self._backend, profile=profile, regrade=plan.regrade)
             result.recorded_reward, result.grade = record.reward, result.reexecute.grade
         if plan.from_step is not None:
             assert self._backend is not None
@@ -115,6 +115,7 @@ class Replayer:
                 record,
                 task,
                 step=plan.from_step,
+                joined=joined,
                 policy=self._policy,
                 renderer=self._renderer(record, of=plan.policy),
                 profile=profile,

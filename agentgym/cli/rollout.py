@@ -50,7 +50,8 @@ class RolloutConfig(Config):
         None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
     )
     profile: list[str] = Field(
-        [], description="Harness profile: a shipped name or a TOML file (default: tiny; with --agent: gateway)."
+        [],
+        description="Harness profile: a shipped name or a TOML file (default: tiny; with --agent: gateway).",
     )
     agent: str | None = Field(
         None,
@@ -59,7 +60,12 @@ class RolloutConfig(Config):
     own_sampling: bool = Field(False, description="Sample as the profile says, whatever an --agent asks for.")
     temperature: float | None = Field(None, ge=0, description="Instead of the profile's; 0 is greedy.")
     rollouts: int = Field(1, ge=1, description="Episodes per task.")
-    concurrency: int = Field(4, ge=1, description="Episodes at once.")
+    concurrency: int = Field(4, ge=1, description="Episodes at once; with Ray: in each actor.")
+    executor: Literal["local", "ray"] = Field(
+        "local", description="local: this process; ray: actors, each with a policy."
+    )
+    actors: int = Field(2, ge=1, description="With Ray: how many.")
+    ray_address: str | None = Field(None, description="With Ray: a running cluster's; default: one on this machine.")
     seed: int | None = Field(0, description="Every episode's seed is derived from it.")
     backend: BackendName = Field(
         "auto", description="Where commands run; auto: Docker if an engine answers, else local."
@@ -76,6 +82,11 @@ class RolloutConfig(Config):
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
+
+    @field_validator("profile")
+    @classmethod
+    def _each_once(cls, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(names))
 
 
 def register(app: typer.Typer) -> None:
@@ -104,12 +115,21 @@ def usable_tasks(config: RolloutConfig, *, split: str) -> list[Task]:
 async def roll_out(config: RolloutConfig, tasks: list[Task]) -> tuple[str, RolloutReport]:
     """Run what the config asks for; the run's id, and what it left."""
     run_id = config.run_id or time.strftime("%Y%m%d-%H%M%S")
-    jobs = make_jobs(config, tasks)
-    async with backend_for(config.backend, owner=f"rollout {run_id}") as backend, _runner(config) as episode:
-        with Store.open(config.store) as store:
-            report = await run_jobs(jobs, run_id=run_id, store=store, backend=backend, config=config, episode=episode)
+    if config.executor == "ray":
+        from agentgym.cli.workshop import roll_out_on_ray
+
+        report = await roll_out_on_ray(config, tasks, run_id)
+    else:
+        jobs = make_jobs(config, tasks)
+        async with backend_for(config.backend, owner=f"rollout {run_id}") as backend, episode_runner(config) as episode:
+            with Store.open(config.store) as store:
+                report = await run_jobs(
+                    jobs, run_id=run_id, store=store, backend=backend, config=config, episode=episode
+                )
     if report.skipped:
-        stderr.print(f"[dim]{report.skipped} of {len(jobs)} episodes were in the store already[/]", highlight=False)
+        stderr.print(
+            f"[dim]{report.skipped} of {len(report.ids)} episodes were in the store already[/]", highlight=False
+        )
     return run_id, report
 
 
@@ -153,7 +173,7 @@ def _profiles(config: RolloutConfig) -> list[Profile]:
 
 
 @asynccontextmanager
-async def _runner(config: RolloutConfig) -> AsyncIterator[Runner]:
+async def episode_runner(config: RolloutConfig) -> AsyncIterator[Runner]:
     """Who runs the episodes: our own loop, or the agent that was named."""
     if config.agent is None:
         from harness.episode import run_episode

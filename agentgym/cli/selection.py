@@ -46,27 +46,28 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 def selecting(function: Callable[..., None]) -> Callable[..., None]:
     """The command with the filter's options before its own; `function` takes `where`."""
 
-    @functools.wraps(function)
-    def command(*arguments: Any, **given: Any) -> None:
-        chosen = {name: given.pop(name) for name in _OPTIONS if name in given}
-        function(*arguments, where=filter_of(**chosen), **given)
-
     hints = typing.get_type_hints(function, include_extras=True)
     own = [
         one.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[one.name])
         for one in inspect.signature(function).parameters.values()
         if one.name != "where"
     ]
+    taken = [name for name in _OPTIONS if name not in hints]
     added = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default={"termination": [], "trainable": False}.get(name),
-            annotation=option,
+            annotation=_OPTIONS[name],
         )
-        for name, option in _OPTIONS.items()
-        if name not in hints
+        for name in taken
     ]
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **given: Any) -> None:
+        chosen = {name: given.pop(name) for name in taken}
+        function(*arguments, where=filter_of(**chosen), **given)
+
     parameters = sorted([*own, *added], key=lambda one: one.default is not inspect.Parameter.empty)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}

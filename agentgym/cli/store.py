@@ -122,6 +122,7 @@ def _page(record: Trajectory) -> RenderableType:
         "ended": record.termination,
         "reward": reward,
         "error": record.error or "",
+        "goes on from": f"{record.parent_id} at step {record.branch_step}" if record.parent_id else "",
     }
     for name, value in facts.items():
         if value:

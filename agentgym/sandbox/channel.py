@@ -31,8 +31,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NoReturn
 
 from agentgym.sandbox import shell
-from agentgym.sandbox.lane import Lane, LaneClosed, Stream
-from agentgym.sandbox.protocol import ExecResult, SandboxGone, TransportError
+from agentgym.sandbox.lane import Lane, LaneClosed
+from agentgym.sandbox.protocol import ExecResult, SandboxGone, Stream, TransportError
 from agentgym.sandbox.state import ShellState
 
 __all__ = ["Channel", "Stream"]
@@ -267,6 +267,7 @@ class Channel:
         if self._closed:
             raise SandboxGone("the sandbox was closed while a call was on its way")
         for attempt in range(_RETRIES):
+            lane: Lane | None = None
             try:
                 lane = Lane(await self._open_stream())
                 await asyncio.wait_for(lane.hello(), 30.0)
@@ -274,6 +275,8 @@ class Channel:
             except SandboxGone:
                 raise
             except (TransportError, LaneClosed, TimeoutError) as error:
+                if lane is not None:
+                    lane.close()
                 if attempt + 1 == _RETRIES:
                     raise TransportError(f"no shell could be opened in the sandbox: {error}") from error
                 if attempt:

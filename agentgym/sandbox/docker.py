@@ -70,7 +70,7 @@ class DockerSandbox:
         self._owner = owner
         self._run_as = user
         self._on_close = on_close
-        self._channel = Channel(self._open_stream, workdir=image.spec.workdir, rescue=self._rescue)
+        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._removal: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
@@ -162,7 +162,7 @@ class DockerSandbox:
             raise FileError(f"the sandbox does not say who its user is: {result.text!r}") from error
         return uid, gid
 
-    async def _open_stream(self) -> ExecStream:
+    async def open_stream(self) -> ExecStream:
         return await self._engine.attach_exec(self.id, ["/bin/sh"], user=self._run_as)
 
     async def _rescue(self) -> None:
@@ -172,7 +172,7 @@ class DockerSandbox:
             if await outside.kill_all(self._engine, self.id):
                 return
             await self._engine.json("POST", path, {"PidsLimit": self._limits.pids + _SPARE_PIDS})
-            lane = Lane(await self._open_stream())
+            lane = Lane(await self.open_stream())
             try:
                 async with asyncio.timeout(30):
                     await lane.hello()

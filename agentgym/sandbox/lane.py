@@ -11,36 +11,14 @@ import asyncio
 import contextlib
 import secrets
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from agentgym.sandbox import shell
 from agentgym.sandbox.capture import HeadTail
-from agentgym.sandbox.protocol import TransportError
+from agentgym.sandbox.protocol import Stream, TransportError
 
 _CHUNK = 1 << 18
 _MARK_BYTES = 96  # more than any mark has
 _MAX_STATE_BYTES = 4 << 20
-
-
-class Stream(Protocol):
-    """The stdin and stdout of a `/bin/sh` started in a sandbox."""
-
-    @property
-    def ended(self) -> bool:
-        """Known to have ended, or to be cut off: a request would reach nobody."""
-        ...
-
-    async def read(self, limit: int) -> bytes:
-        """At most `limit` bytes of its output; b"" once it has ended. TransportError: cut off, and it may go on unseen."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Raises OSError once it has ended."""
-        ...
-
-    def close(self) -> None:
-        """Ends the shell (its stdin closes) and frees the stream; safe to call twice."""
-        ...
 
 
 class LaneClosed(Exception):

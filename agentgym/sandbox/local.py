@@ -67,11 +67,11 @@ class LocalSandbox:
         self._jail = jail
         self._group = group
         self._env = {**record.env, "AGENTGYM_PIDS": str(limits.pids)}
-        self._channel = Channel(self._open_shell, workdir=record.workdir, rescue=jail.kill_all)
+        self._channel = Channel(self.open_stream, workdir=record.workdir, rescue=jail.kill_all)
         self._expiry: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    async def _open_shell(self) -> Stream:
+    async def open_stream(self) -> Stream:
         stream, _ = await open_program(self._jail, ["/bin/sh"], env=self._env, cwd=self._record.workdir)
         return stream
 

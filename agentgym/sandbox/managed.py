@@ -18,6 +18,7 @@ from pathlib import Path
 from agentgym.sandbox import overlay
 from agentgym.sandbox.admission import Admission, Lease
 from agentgym.sandbox.capacity import Capacity, Cost
+from agentgym.sandbox.egress import Egress
 from agentgym.sandbox.pool import Pool
 from agentgym.sandbox.protocol import (
     ExecResult,
@@ -29,6 +30,7 @@ from agentgym.sandbox.protocol import (
     SandboxError,
     SandboxExpired,
     SandboxGone,
+    Stream,
 )
 from agentgym.sandbox.throttle import Throttle
 
@@ -73,6 +75,8 @@ class ManagedSandbox:
         self._expired = False
         self._timer = asyncio.get_running_loop().call_later(lifetime_s, self._expire)
         self._closing: asyncio.Task[None] | None = None
+        self._egress: Egress | None = None
+        self._hosts: tuple[str, ...] = ()
 
     async def exec(
         self,
@@ -85,6 +89,8 @@ class ManagedSandbox:
         output_limit: int = 1_000_000,
         stdin: bytes | None = None,
     ) -> ExecResult:
+        if self._hosts:
+            env = {**(await self._proxies()), **(env or {})}
         try:
             return await self.inner.exec(
                 command, timeout=timeout, cwd=cwd, env=env, stateful=stateful, output_limit=output_limit, stdin=stdin
@@ -122,6 +128,23 @@ class ManagedSandbox:
         except SandboxError as error:
             raise self._named(error) from error
 
+    async def open_stream(self) -> Stream:
+        try:
+            return await self.inner.open_stream()
+        except SandboxError as error:
+            raise self._named(error) from error
+
+    async def allow(self, hosts: tuple[str, ...]) -> None:
+        """From now on its commands reach these hosts."""
+        self._hosts = hosts
+        self._egress = await Egress.open(self.inner, hosts)
+
+    async def _proxies(self) -> Mapping[str, str]:
+        if self._egress is None or self._egress.ended:  # all that ran was killed, and the relay with it
+            await self.allow(self._hosts)
+        assert self._egress is not None
+        return self._egress.environment
+
     async def close(self) -> None:
         if self._closing is None:  # one task for all callers, and it goes on when a caller is cancelled
             self._timer.cancel()
@@ -130,6 +153,8 @@ class ManagedSandbox:
 
     async def _close(self) -> None:
         try:
+            if self._egress is not None:
+                await self._egress.close()
             await self.inner.close()
         finally:
             self._managed.forget(self, self._lease)
@@ -180,6 +205,8 @@ class ManagedBackend:
         self._live.add(sandbox)
         try:
             await overlay.lay(sandbox)
+            if limits.allow_hosts and not limits.network:
+                await sandbox.allow(limits.allow_hosts)
         except BaseException:
             await sandbox.close()
             raise

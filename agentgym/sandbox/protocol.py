@@ -61,7 +61,10 @@ class BackendUnavailable(MachineError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resources of one sandbox; enforced by the engine. lifetime_s: the reaper may remove it after that."""
+    """Resources of one sandbox; enforced by the engine. lifetime_s: it is closed after that.
+
+    network: all of it. allow_hosts: without `network`, these hosts through a proxy all the same (`egress.py`).
+    """
 
     cpus: float = 1.0
     memory_mb: int = 2048
@@ -69,6 +72,7 @@ class Limits:
     disk_mb: int = 4096
     lifetime_s: float = 3600.0
     network: bool = False
+    allow_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,27 @@ class ExecResult:
         return f"{head}\n[... {self.omitted_bytes} bytes omitted ...]\n{tail}"
 
 
+class Stream(Protocol):
+    """The stdin and stdout of a `/bin/sh` started in a sandbox."""
+
+    @property
+    def ended(self) -> bool:
+        """Known to have ended, or to be cut off: a request would reach nobody."""
+        ...
+
+    async def read(self, limit: int) -> bytes:
+        """At most `limit` bytes of its output; b"" once it has ended. TransportError: cut off, and it may go on unseen."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Raises OSError once it has ended."""
+        ...
+
+    def close(self) -> None:
+        """Ends the shell (its stdin closes) and frees the stream; safe to call twice."""
+        ...
+
+
 class Sandbox(Protocol):
     """One live, isolated environment."""
 
@@ -179,6 +204,10 @@ class Sandbox(Protocol):
         ...
 
     async def download(self, source: str, target: Path) -> None: ...
+
+    async def open_stream(self) -> Stream:
+        """A `/bin/sh` of its own, for what is more than a command; ends with the sandbox."""
+        ...
 
     async def snapshot(self) -> Image:
         """Freeze the file system as an image that `SandboxBackend.start` accepts; the sandbox goes on."""

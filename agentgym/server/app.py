@@ -48,7 +48,6 @@ def create_app(store_url: str, settings: ServerSettings | None = None) -> FastAP
         openapi_url="/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        strict_content_type=True,
     )
     app.state.store, app.state.registry, app.state.settings = store, registry, settings
     app.state.tokens, app.state.measures = Tokens(store.engine), measures

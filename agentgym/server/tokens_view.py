@@ -1,4 +1,4 @@
-"""Every token of a trajectory in columns, for the heat map: id, text, logprob, version, call, and whether it was sampled.
+"""Every token of a trajectory in columns, for the heat map: id, logprob, version, call, and whether it was sampled.
 
 Text is for people: pieces come from the tokenizer of the trajectory's model where this machine has it, and are None
 where it does not. Nothing ever turns them back into tokens.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,19 +37,19 @@ def tokenizer_of(model: str) -> Tokenizer | None:
     return None
 
 
-def pieces(model: str, ids: list[int]) -> list[str] | None:
-    """The text of each token id; bytes that are no whole character show as the replacement sign."""
+def pieces(model: str, ids: Iterable[int]) -> dict[int, str] | None:
+    """The text of each distinct token id; bytes that are no whole character show as the replacement sign."""
     tokenizer = tokenizer_of(model)
     if tokenizer is None:
         return None
-    known = {one: visible(tokenizer.decode([one], skip_special_tokens=False)) for one in set(ids)}
-    return [known[one] for one in ids]
+    return {one: visible(tokenizer.decode([one], skip_special_tokens=False)) for one in sorted(set(ids))}
 
 
 def token_columns(trajectory: Trajectory, index: int) -> dict[str, Any]:
     """One sequence as a JSON-ready dict of columns, all of the sequence's length. Raises NotFoundError.
 
-    logprobs: nats, null where the token was not sampled. calls: the positions where each call's generation begins.
+    logprobs: nats to four decimals (all digits are in the calls), null where the token was not sampled. pieces: text by
+    token id, null where no tokenizer is here.
     """
     found = sequences(trajectory)
     if not 0 <= index < max(1, len(found)):
@@ -64,15 +65,15 @@ def token_columns(trajectory: Trajectory, index: int) -> dict[str, Any]:
         ],
     }
     if not found:
-        empty: dict[str, list[Any]] = {name: [] for name in ("ids", "text", "sampled", "logprobs", "version", "call")}
-        return shared | empty
+        empty: dict[str, list[Any]] = {name: [] for name in ("ids", "sampled", "logprobs", "version", "call")}
+        return shared | empty | {"pieces": None}
     one = found[index]
     ids = one.token_ids.tolist()
     logprobs = np.round(one.logprobs.astype(np.float64), 4).tolist()
     sampled = one.action_mask.astype(int).tolist()
     return shared | {
         "ids": ids,
-        "text": pieces(trajectory.model, ids),
+        "pieces": pieces(trajectory.model, ids),
         "sampled": sampled,
         "logprobs": [value if mask else None for value, mask in zip(logprobs, sampled, strict=True)],
         "version": one.policy_version.tolist(),

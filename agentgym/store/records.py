@@ -150,8 +150,8 @@ class Trajectory:
     "passed" | "failed" | "error" | "skipped" | "missing". timings: seconds per phase (queue, start, inference, tool,
     grade).
     error: what failed, for the failure terminations. parent_id, branch_step: the trajectory this one goes on from, and how
-    many of its steps come before. A child holds only calls and steps of its own: the first call's prompt is the parent's
-    exact tokens there, so a loss over its sequences is a loss over the suffix. Patch and verdicts are of the whole.
+    many of that one's own steps come before. A child holds only calls and steps of its own: the first call's prompt is the
+    parent's exact tokens there, so a loss over its sequences is one over the suffix. Patch and verdicts are of the whole.
     """
 
     task_id: str

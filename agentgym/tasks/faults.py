@@ -89,5 +89,5 @@ def unsupported_faults(manifest: Manifest) -> Iterator[str]:
         yield f"environment.os: only linux sandboxes exist (got {environment.os!r})"
     if environment.gpus or environment.tpu:
         yield "environment.gpus: sandboxes have no accelerators"
-    if environment.network_mode == "allowlist":
-        yield "environment.network_mode: 'allowlist' is not supported; use 'public' or 'no-network'"
+    if environment.network_mode == "allowlist" and not environment.allowed_hosts:
+        yield "environment.allowed_hosts: network_mode 'allowlist' needs the hosts that may be reached"

@@ -188,6 +188,7 @@ def _task(
         disk_mb=environment.storage_mb or environment.storage or defaults.disk_mb,
         pids=table.pids,
         network=table.network,
+        allow_hosts=tuple(environment.allowed_hosts) if environment.network_mode == "allowlist" else (),
     )
     labels = manifest.metadata
     keywords = manifest.task.keywords if manifest.task else []

@@ -173,15 +173,14 @@ class AgentGymTable(BaseModel):
     )
     groups: dict[str, list[str]] = Field(
         default_factory=dict,
-        description="Elements of the reward vector: name = expected test ids, or beginnings of ids with a * at the end",
+        description="Elements of the reward vector: name = expected ids, or beginnings that end in *",
     )
     fail_to_pass: list[str] = Field(
         default_factory=list, description="Test ids that fail before and pass after the solution"
     )
     pass_to_pass: list[str] = Field(default_factory=list, description="Test ids that pass before and after")
     canaries: list[str] = Field(
-        default_factory=list,
-        description="Tests that must fail, or nothing in the report is believed; the first and the last to run (junit, tap)",
+        default_factory=list, description="Tests that must fail (junit, tap): the first and the last to run among them"
     )
     expected: str | None = Field(default=None, description="JSON file with both lists, relative to the task directory")
     test_command: list[str] = Field(

@@ -58,9 +58,7 @@ async def grade(
     return replace(outcome, duration=time.monotonic() - started)
 
 
-async def _attempt(
-    task: Task, patch: Patch, backend: SandboxBackend, image: Image, order: int, *, last: bool
-) -> Grade:
+async def _attempt(task: Task, patch: Patch, backend: SandboxBackend, image: Image, order: int, *, last: bool) -> Grade:
     try:
         sandbox = await backend.start(image, task.limits)
         try:

@@ -36,7 +36,9 @@ async def run_node(sandbox: Sandbox, task: Task) -> tuple[ExecResult, Report | N
     """(how the command ended, what it reported, why that cannot be used)."""
     home = f"/tmp/verify-{secrets.token_hex(16)}"
     for name in ("node_guard.mjs", "canaries.mjs"):
-        await sandbox.write_file(f"{home}/{name}", resources.files("agentgym.verify.inside").joinpath(name).read_bytes())
+        await sandbox.write_file(
+            f"{home}/{name}", resources.files("agentgym.verify.inside").joinpath(name).read_bytes()
+        )
     key = secrets.token_bytes(32)
     result = await sandbox.exec(
         f"unset NODE_OPTIONS; exec {shlex.join(command(task, home))}",

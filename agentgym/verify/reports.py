@@ -27,7 +27,7 @@ class UnreadableReport(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """verdicts: by test id, in the order of the report. complete: the runner came to its end (TAP: as many results as planned)."""
+    """verdicts: by test id, in the order of the report. complete: the runner came to its end (TAP: it met its plan)."""
 
     verdicts: Mapping[str, str]
     complete: bool = True
@@ -54,9 +54,7 @@ def parse_junit(data: bytes) -> Report:
     return Report({test: worst(verdicts) for test, verdicts in found.items()})
 
 
-def _cases(
-    parent: ElementTree.Element, outer: tuple[str, ...], inner: tuple[str, ...]
-) -> Iterator[tuple[str, str]]:
+def _cases(parent: ElementTree.Element, outer: tuple[str, ...], inner: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """outer: the name of the outermost suite, which often is a file or the runner; inner: of the suites in it."""
     if parent.tag == "testsuite" and not outer:
         outer = (parent.get("name", ""),)

@@ -6,7 +6,8 @@ with, token by token, and opens a new one (`REWRITTEN`) where there is none. A l
 branches, each in one piece; when a call was made is in `started_at`.
 
     delivered_fraction   share of the sampled tokens that were sent to a client
-    kept_fraction        share of the sampled tokens that stand, as sampled, in a later prompt, or end their branch delivered
+    kept_fraction        share of the sampled tokens that stand, as sampled, in a later prompt; the last call of the episode has
+                         no prompt after it and counts as it was delivered
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def settle(record: Recorder, exchanges: Sequence[Exchange], *, errors: Sequence[
     found = branches(record.calls)
     order = [k for branch in found for k in branch]
     place = {k: position for position, k in enumerate(order)}
-    last = {branch[-1] for branch in found}
-    record.extra["gateway"] = _notes(record, exchanges, last) | {
+    ends = {branch[-1] for branch in found}
+    record.extra["gateway"] = _notes(record, exchanges, ends) | {
         "branches": len(found),
         "errors": list(errors[-10:]),
         "unfinished": unfinished,
@@ -98,11 +99,12 @@ def _event(calls: Sequence[ModelCall], k: int) -> ContextEvent:
     return ContextEvent.REWRITTEN
 
 
-def _notes(record: Recorder, exchanges: Sequence[Exchange], last: set[int]) -> dict[str, Any]:
+def _notes(record: Recorder, exchanges: Sequence[Exchange], ends: set[int]) -> dict[str, Any]:
     renderer = record.setting.renderer
     sampled = [len(call.generation_token_ids) for call in record.calls]
     delivered = [exchange.delivered(renderer) for exchange in exchanges]
-    kept = [count if k not in last else delivered[k] for k, count in enumerate(sampled)]
+    kept = [0 if k in ends else count for k, count in enumerate(sampled)]
+    kept[-1:] = delivered[-1:]
     total = sum(sampled)
     return {
         "delivered_fraction": sum(delivered) / total if total else 1.0,

@@ -11,12 +11,13 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from agentgym.store.records import FinishReason, Int32Array, PolicyKind, Sampling, VersionSpan
 from agentgym.tasks.model import Task
+from harness.policies.gold_edits import edits
 from harness.policies.protocol import Generation, PolicyError
 from harness.profile import Profile
 from harness.render import GuardedRenderer, assistant_turn
@@ -94,11 +95,13 @@ class ScriptedPolicy:
 
 
 def submission(profile: Profile | None = None) -> Turn:
-    """How an episode is ended under a profile: its submit tool, or the marker its bash tool watches for."""
+    """How an episode is ended under a profile: its tool for it, or the marker its bash tool watches for."""
     if profile is None or "submit" in profile.tools:
         return SUBMIT
+    if "r2e_finish" in profile.tools:
+        return Turn(tool="finish")
     if profile.observation.finish_marker and "bash" in profile.tools:
-        return Turn(tool="bash", arguments={"command": f"echo {profile.observation.finish_marker}"})
+        return _shell(profile, f"echo {profile.observation.finish_marker}")
     raise PolicyError(f"the profile {profile.name!r} gives a policy no way to submit")
 
 
@@ -107,18 +110,38 @@ def empty_script(profile: Profile | None = None) -> Script:
     return (submission(profile),)
 
 
-def gold_script(task: Task, profile: Profile | None = None) -> Script:
-    """Apply the task's reference patch with the bash tool, then submit.
+def gold_script(task: Task, profile: Profile | None = None, *, by: Literal["shell", "edit"] | None = None) -> Script:
+    """Put the task's reference patch in place with the profile's own tools, then submit.
 
-    The patch goes through the shell as a here-document where it is plain UTF-8, else as base64, so that CRLF, missing
-    final newlines, binary hunks and any encoding arrive byte for byte; `git apply` then does what a merge would.
+    by: with its shell (wherever it has one, unless told otherwise), or with its edit tool, one call per hunk
+    (see `gold_edits`). Through the shell the patch goes as a here-document where it is plain UTF-8, else as base64, so that
+    CRLF, missing final newlines, binary hunks and any encoding arrive byte for byte; `git apply` then does what a merge
+    would. Raises PolicyError where the profile has no such tool, or the tool cannot play the patch.
     """
-    if profile is not None and "bash" not in profile.tools:
-        raise PolicyError(f"the profile {profile.name!r} has no bash tool, which a gold script needs")
     patch = task.material.gold_patch()
-    writes = [Turn(tool="bash", arguments={"command": command}) for command in _write_commands(patch)]
-    apply = f"git apply --binary --whitespace=nowarn {_FILE} && rm {_FILE}"
-    return (*writes, Turn(tool="bash", arguments={"command": apply}), submission(profile))
+    tools = {"bash", "edit"} if profile is None else set(profile.tools)
+    by = by or ("shell" if tools & {"bash", "r2e_execute_bash"} else "edit")
+    if not tools & ({"bash", "r2e_execute_bash"} if by == "shell" else {"edit", "r2e_file_editor"}):
+        name = "the default profile" if profile is None else f"the profile {profile.name!r}"
+        raise PolicyError(f"{name} has no {by} tool, which a gold script by {by} needs")
+    if by == "edit":
+        tool = "edit" if "edit" in tools else "file_editor"
+        return (*(Turn(tool=tool, arguments=_words(tool, call)) for call in edits(patch)), submission(profile))
+    commands = [*_write_commands(patch), f"git apply --binary --whitespace=nowarn {_FILE} && rm {_FILE}"]
+    return (*(_shell(profile, command) for command in commands), submission(profile))
+
+
+def _shell(profile: Profile | None, command: str) -> Turn:
+    if profile is None or "bash" in profile.tools:
+        return Turn(tool="bash", arguments={"command": command})
+    return Turn(tool="execute_bash", arguments={"cmd": command})
+
+
+def _words(tool: str, call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An edit in the words of the tool: R2E-Gym's inserts its `new_str`."""
+    if tool == "edit" or "insert_text" not in call:
+        return call
+    return {**{key: value for key, value in call.items() if key != "insert_text"}, "new_str": call["insert_text"]}
 
 
 def _write_commands(patch: bytes) -> list[str]:

@@ -54,7 +54,7 @@ class VllmPolicy:
         self.name = name
         self.server = VllmServer(config)
         self.model, self.context_length = self.server.model, self.server.context_length
-        self._served = _Served(version, self.server.label(), self.server.root)
+        self._served = _Served(version, self.server.first_label, self.server.root)
         self._versions = {self._served.label: version}
         self._open = asyncio.Event()
         self._open.set()

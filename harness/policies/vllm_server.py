@@ -70,7 +70,7 @@ class Answer:
 class VllmServer:
     """Speaks to one server. model: the name it serves. root: the path its first weights came from.
 
-    labelled: whether its answers say which weights sampled them.
+    labelled: whether its answers say which weights sampled them. first_label: what they said when it was first asked.
     """
 
     def __init__(self, config: VllmPolicyConfig) -> None:
@@ -80,7 +80,7 @@ class VllmServer:
         self._headers = {"Authorization": f"Bearer {config.api_key}"} if config.api_key else {}
         self._client: httpx.AsyncClient | None = None
         self.model, self.root, self.context_length = self._served()
-        self.labelled = self._probe()
+        self.labelled, self.first_label = self._probe()
 
     async def complete(
         self, prompt: Sequence[int], sampling: Sampling, max_tokens: int, stop_token_ids: Sequence[int] = ()
@@ -178,8 +178,8 @@ class VllmServer:
         root = models[name].get("root")
         return name, Path(root) if root else None, int(models[name]["max_model_len"])
 
-    def _probe(self) -> bool:
-        """Whether answers are labelled. Refuses a server whose logprobs are not those of the distribution it samples from."""
+    def _probe(self) -> tuple[bool, str | None]:
+        """Whether answers are labelled, and how. Refuses a server whose logprobs are not of what it samples from."""
         for generate in (True, False):
             path, body = self._request([1, 1], Sampling(), 1, [], generate=generate)
             (body["sampling_params"] if generate else body)["allowed_token_ids"] = [1]
@@ -196,9 +196,9 @@ class VllmServer:
                     f"the server at {self.url} reports raw logprobs, not those of the distribution it samples from",
                     hint=_SERVE_HINT,
                 )
-            if generate and found.labels is None:
+            if generate and not found.labels:
                 continue
-            return generate
+            return generate, found.labels[-1][0] if found.labels else None
         raise AssertionError("the completions endpoint either answers or raises")
 
 

@@ -29,6 +29,7 @@ from harness.episode import run_episode
 from harness.policies.protocol import Policy
 from harness.profile import Profile
 from harness.render import GuardedRenderer
+from harness.replay.lineage import first_call_at
 from harness.replay.reexecute import compare_step, require_same_task
 from harness.replay.turns import Playback
 from harness.stopping import Watch
@@ -41,11 +42,16 @@ class ReplayDiverged(AgentGymError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedPrefix:
-    """The first `branch_step` steps of `parent`; see `harness.episode.Prefix`. Raises InputError for a step it has not."""
+    """The first `branch_step` steps of `parent`, and all that came before them; see `harness.recorder.Prefix`.
+
+    joined: the parent behind what it inherited itself (`harness.replay.lineage.whole`); the parent where it inherited
+    nothing. Raises InputError for a step that the parent has not.
+    """
 
     parent: Trajectory
     branch_step: int
     profile: Profile
+    joined: Trajectory
 
     def __post_init__(self) -> None:
         steps, ended = len(self.parent.steps), self.parent.termination
@@ -62,32 +68,34 @@ class RecordedPrefix:
         return self.parent.id
 
     @property
+    def inherited(self) -> int:
+        """Steps before the parent's own."""
+        return len(self.joined.steps) - len(self.parent.steps)
+
+    @property
     def first_call(self) -> int:
-        """Which of the parent's calls the child's first one stands in the place of."""
-        steps = self.parent.steps
-        if self.branch_step < len(steps):
-            return steps[self.branch_step].call_index
-        return steps[-1].call_index + 1 if steps else 0
+        """Which call of `joined` the child's first one stands in the place of."""
+        return first_call_at(self.joined, self.inherited + self.branch_step)
 
     @property
     def prompt(self) -> Int32Array | None:
         """The exact prompt at the branch; None behind the last call, where it has to be rendered."""
-        calls = self.parent.calls
+        calls = self.joined.calls
         return calls[self.first_call].prompt_token_ids if self.first_call < len(calls) else None
 
     async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
         """Bring a fresh episode to the branch. Raises ReplayDiverged, and SandboxError."""
-        for index, step in enumerate(self.parent.steps[: self.branch_step]):
+        for index, step in enumerate(self.joined.steps[: self.inherited + self.branch_step]):
             found = await compare_step(index, step, tools, self.profile.tool_set)
             if not found.identical:
                 raise ReplayDiverged(
-                    f"trajectory {self.parent_id[:8]}: step {index} ({step.tool}) came back different, so the state at "
-                    f"step {self.branch_step} is not the recorded one:\n{found.diff}",
-                    hint=f"branch at 0 to {index}",
+                    f"trajectory {self.parent_id[:8]}: step {index} ({step.tool}) came back different, so there is no "
+                    f"state to go on from:\n{found.diff}",
+                    hint="branch before that step",
                 )
             watch.see(step)
-        playback = Playback(self.parent, self.profile, context)
-        for index, call in enumerate(self.parent.calls[: self.first_call]):
+        playback = Playback(self.joined, self.profile, context)
+        for index, call in enumerate(self.joined.calls[: self.first_call]):
             budget.spend(len(call.generation_token_ids))
             if not playback.advance(index):
                 raise InputError(f"trajectory {self.parent_id[:8]}: call {index} has no step to go on from")
@@ -102,6 +110,7 @@ async def fork(
     task: Task,
     *,
     step: int,
+    joined: Trajectory | None = None,
     policy: Policy,
     renderer: GuardedRenderer,
     profile: Profile,
@@ -114,10 +123,12 @@ async def fork(
 ) -> list[Trajectory]:
     """Roll the rest of `parent` from `step` on again, `rollouts` times. `on_done` is called with each child as it ends.
 
+    step: how many of the parent's own steps are kept. joined: `whole(parent, store)`, for a parent that is a child itself.
+
     Raises InputError where the task is not the one recorded or the step does not exist, ReplayDiverged, SandboxError.
     """
     require_same_task(parent, task)
-    prefix = RecordedPrefix(parent, step, profile)
+    prefix = RecordedPrefix(parent, step, profile, joined or parent)
     image = await backend.ensure_image(task.image)
     free = asyncio.Semaphore(concurrency)
 

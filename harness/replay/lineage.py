@@ -20,22 +20,27 @@ def whole(trajectory: Trajectory, store: Store) -> Trajectory:
     if trajectory.parent_id is None or trajectory.branch_step is None:
         return trajectory
     try:
-        parent = whole(store.get(trajectory.parent_id), store)
+        parent = store.get(trajectory.parent_id)
     except NotFoundError:
         raise InputError(
             f"trajectory {trajectory.id[:8]} goes on from {trajectory.parent_id[:8]}, which is not in this store",
             hint="import its parent first",
         ) from None
-    steps = parent.steps[: trajectory.branch_step]
-    if trajectory.branch_step < len(parent.steps):
-        cut = parent.steps[trajectory.branch_step].call_index
-    else:
-        cut = parent.steps[-1].call_index + 1 if parent.steps else 0
+    joined = whole(parent, store)
+    kept = len(joined.steps) - len(parent.steps) + trajectory.branch_step
+    cut = first_call_at(joined, kept)
     calls = list(trajectory.calls)
     if calls and cut:
-        event = parent.calls[cut].context_event if cut < len(parent.calls) else ContextEvent.APPEND
+        event = joined.calls[cut].context_event if cut < len(joined.calls) else ContextEvent.APPEND
         calls[0] = replace(calls[0], context_event=event)
     own = [replace(step, call_index=step.call_index + cut) for step in trajectory.steps]
-    return replace(
-        trajectory, calls=(*parent.calls[:cut], *calls), steps=(*steps, *own), parent_id=None, branch_step=None
-    )
+    steps = (*joined.steps[:kept], *own)
+    return replace(trajectory, calls=(*joined.calls[:cut], *calls), steps=steps, parent_id=None, branch_step=None)
+
+
+def first_call_at(trajectory: Trajectory, step: int) -> int:
+    """The call that asked for step `step`, or would have, behind the last one."""
+    steps = trajectory.steps
+    if step < len(steps):
+        return steps[step].call_index
+    return steps[-1].call_index + 1 if steps else 0

@@ -17,6 +17,10 @@ PROGRAMS="kube-apiserver kube-controller-manager kube-scheduler kubelet kube-pro
 
 say() { echo "k8s: $*" >&2; }
 die() { echo "k8s: $1" >&2; [ -z "${2:-}" ] || echo "  → $2" >&2; exit 3; }
-running() { [ -f "$RUN/$1.pid" ] && kill -0 "$(cat "$RUN/$1.pid")" 2>/dev/null; }
+running() { # by its process id, and by what it was started with: an id alone is reused
+  [ -f "$RUN/$1.pid" ] && grep -qsF "$RUN/" "/proc/$(cat "$RUN/$1.pid")/cmdline"
+}
 admin() { "$BIN/kubectl" --kubeconfig "$KUBECONFIGS/admin" --request-timeout=20s "$@"; }
-answers() { [ -x "$BIN/kubectl" ] && [ -f "$KUBECONFIGS/admin" ] && running apiserver && admin get --raw=/readyz >/dev/null 2>&1; }
+answers() {
+  [ -x "$BIN/kubectl" ] && [ -f "$KUBECONFIGS/admin" ] && running kubelet && running enforce && admin get --raw=/readyz >/dev/null 2>&1
+}

@@ -61,7 +61,7 @@ def _curves(plt: Any, lines: list[dict[str, Any]], path: Path, panels: dict[str,
                 axis.plot(*zip(*points, strict=True), label=name.removeprefix("termination/"))
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("update")
-        if len(names) > 1:
+        if len(axis.lines) > 1:
             axis.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -163,6 +163,10 @@ def test_replay_wants_to_know_which_and_who(store: Path) -> None:
         invoke("replay", "--store", str(store))
     with pytest.raises(InputError, match="who goes on"):
         invoke("replay", "aaaa", "--from-step", "1", "--store", str(store))
+    with pytest.raises(InputError, match="no registered task"):  # the policy was taken for the one that goes on
+        invoke("replay", "aaaa", "--from-step", "1", "--policy", "nobody", "--store", str(store))
+    with pytest.raises(InputError, match="no trajectory fits"):
+        invoke("replay", "--policy", "nobody", "--rescore", "x", "--store", str(store))
     with pytest.raises(InputError, match="no trajectory fits"):
         invoke("replay", "--run-id", "none", "--store", str(store))
 

@@ -89,7 +89,7 @@ def alternating(monkeypatch: pytest.MonkeyPatch) -> None:
     async def verdict(*_: object, **__: object) -> Grade:
         return Grade(next(rewards))
 
-    monkeypatch.setattr("harness.episode.grade", verdict)
+    monkeypatch.setattr("harness.workplace.grade", verdict)
 
 
 @pytest.fixture

@@ -106,3 +106,25 @@ async def test_staleness_needs_versions(old_server: str) -> None:
     with pytest.raises(TrainConfigError, match="staleness has no versions"):
         async with assembled(config(server=old_server), [], [], None, None, None):  # type: ignore[arg-type]
             pass
+
+
+def test_tensorboard_shows_every_number_in_its_group(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from online.measures import Board
+
+    board = Board(tmp_path)
+    board.write(1, {"train_success": 0.5, "kl": 0.1, "policy_loss": -1.0, "dropped/stale": 2.0, "staleness/3": 0.25})
+    board.write(2, {"train_success": 0.75})
+    board.close()
+    found = EventAccumulator(str(tmp_path))
+    found.Reload()
+    assert set(found.Tags()["scalars"]) == {
+        "rollout/train_success",
+        "ratio/kl",
+        "policy/policy_loss",
+        "dropped/stale",
+        "ratio/staleness/3",
+    }
+    assert [(point.step, point.value) for point in found.Scalars("rollout/train_success")] == [(1, 0.5), (2, 0.75)]
+    Board(None).write(1, {"kl": 0.1})

@@ -22,6 +22,7 @@ from agentgym.store.records import (
     Trajectory,
     VersionSpan,
 )
+from agentgym.tasks import shipped_tasks
 
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31mred\x00\udc80\u202egnp.exe {{ 7*7 }} <img src=x onerror=alert(2)>"
 
@@ -52,32 +53,46 @@ def _trajectory(**changes: Any) -> Trajectory:
     return Trajectory(**{**fields, **changes})
 
 
-@pytest.fixture
-def make_trajectory() -> Any:
+@pytest.fixture(scope="session")
+def build() -> Any:
+    """Makes a trajectory; what is not named is as usual."""
     return _trajectory
 
 
+@pytest.fixture(scope="session")
+def recorded() -> list[Trajectory]:
+    """good (newest), failed and hostile."""
+    failed = _trajectory(
+        id="failed",
+        created_at=2.0,
+        termination=Termination.ENVIRONMENT_FAILURE,
+        reward=None,
+        error="engine died",
+        calls=(),
+        steps=(),
+        run_id="other",
+    )
+    step = Step(0, "<b>bash</b>", {"command": HOSTILE, "n": float("nan")}, HOSTILE, valid=False)
+    return [
+        _trajectory(id="good", created_at=3.0, verdicts={"t::a": "passed", "t::b": "failed"}, patch="+x"),
+        failed,
+        _trajectory(id="hostile", created_at=1.0, steps=(step,), task_id="<i>task</i>", patch=HOSTILE),
+    ]
+
+
 @pytest.fixture
-def filled(tmp_path: Path) -> Path:
-    """The path of a store with trajectories good (newest), failed and hostile."""
+def filled(tmp_path: Path, recorded: list[Trajectory]) -> Path:
+    """The path of a store with these trajectories."""
     path = tmp_path / "store.db"
     with Store.open(path) as store:
-        store.add(_trajectory(id="good", created_at=3.0, verdicts={"t::a": "passed", "t::b": "failed"}, patch="+x"))
-        store.add(
-            _trajectory(
-                id="failed",
-                created_at=2.0,
-                termination=Termination.ENVIRONMENT_FAILURE,
-                reward=None,
-                error="engine died",
-                calls=(),
-                steps=(),
-                run_id="other",
-            )
-        )
-        hostile = Step(0, "<b>bash</b>", {"command": HOSTILE, "n": float("nan")}, HOSTILE, valid=False)
-        store.add(_trajectory(id="hostile", created_at=1.0, steps=(hostile,), task_id="<i>task</i>", patch=HOSTILE))
+        for one in recorded:
+            store.add(one)
     return path
+
+
+@pytest.fixture(scope="session")
+def task_directory() -> Path:
+    return shipped_tasks()[0]
 
 
 @pytest.fixture

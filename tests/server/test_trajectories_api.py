@@ -68,7 +68,7 @@ async def test_tokens_come_in_columns_of_equal_length(client) -> None:
     assert columns["sampled"] == [0, 0, 0, 1, 1]
     assert columns["logprobs"] == [None, None, None, -0.25, -1.5]
     assert columns["version"] == [-1, -1, -1, 7, 8]
-    assert columns["text"] is None  # no tokenizer of this model is here
+    assert columns["pieces"] is None  # no tokenizer of this model is here
     assert (await client.get("/v1/trajectories/failed/tokens")).json()["ids"] == []
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
+from alembic import command, op
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from agentgym.store import Store, StoreError, TrajectoryFilter
+from agentgym.store import Store, StoreError, Trajectory, TrajectoryFilter
 from agentgym.store.check import check_store
 from agentgym.store.engine import connect, writing
 from agentgym.store.migrate import MIGRATIONS, current_revision
-from agentgym.store.rows import encode_trajectory
+from agentgym.store.rows import EncodedTrajectory, encode_trajectory
 from agentgym.store.schema import SCHEMA_VERSION, metadata
 from agentgym.tasks.registry import Registry
 
@@ -70,14 +73,12 @@ def test_a_released_store_is_upgraded_and_keeps_everything(
     registry.close()
 
 
-@pytest.mark.parametrize("revision", sorted(set(REVISIONS) - {SCHEMA_VERSION}))
-def test_both_databases_are_upgraded_from_every_revision_with_their_rows(
-    store_url: str, revision: str, make_trajectory
-) -> None:
-    engine = connect(sa.make_url(store_url))
+def store_of_revision(url: str, revision: str, trajectory: Trajectory) -> EncodedTrajectory:
+    """A store as that revision left it, with one trajectory."""
+    engine = connect(sa.make_url(url))
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
-    encoded = encode_trajectory(make_trajectory(id="kept"))
+    encoded = encode_trajectory(trajectory)
     with writing(engine) as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
@@ -85,9 +86,43 @@ def test_both_databases_are_upgraded_from_every_revision_with_their_rows(
             table = sa.Table(name, sa.MetaData(), autoload_with=connection)
             connection.execute(table.insert(), {key: values[key] for key in values if key in table.c})
     engine.dispose()
+    return encoded
+
+
+@pytest.mark.parametrize("revision", sorted(set(REVISIONS) - {SCHEMA_VERSION}))
+def test_both_databases_are_upgraded_from_every_revision_with_their_rows(
+    store_url: str, revision: str, make_trajectory
+) -> None:
+    encoded = store_of_revision(store_url, revision, make_trajectory(id="kept"))
     with Store.open(store_url) as store:
         assert store.add(make_trajectory(id="kept", created_at=encoded.row["created_at"])) is False
         assert current_revision(store.engine) == SCHEMA_VERSION
+        assert check_store(store).ok
+
+
+def test_a_migration_that_is_killed_half_way_leaves_the_old_store(store_url: str, make_trajectory) -> None:
+    store_of_revision(store_url, REVISIONS[-1], make_trajectory(id="kept"))
+
+    def die() -> None:
+        create = op.create_index
+
+        def create_and_die(*arguments: Any, **options: Any) -> None:
+            create(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        op.create_index = create_and_die
+        Store.open(store_url)
+
+    process = multiprocessing.get_context("fork").Process(target=die)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    engine = connect(sa.make_url(store_url))
+    assert current_revision(engine) == REVISIONS[-1]
+    engine.dispose()
+    with Store.open(store_url) as store:
+        assert current_revision(store.engine) == SCHEMA_VERSION
+        assert [one.id for one in store.query()] == ["kept"]
         assert check_store(store).ok
 
 

@@ -66,7 +66,10 @@ def other_runner(root: Path, judge: str) -> Task:
     (root / "tests/hidden/tests/run_tap.py").write_text(TAP_RUNNER)
     commands = {
         "tap": (["python3", "tests/run_tap.py", "{report}", "tests/test_plain.py"], ""),
-        "junit": (["python3", "-m", "pytest", "-q", "--junitxml={report}", "tests/test_plain.py"], "tests.test_plain::"),
+        "junit": (
+            ["python3", "-m", "pytest", "-q", "--junitxml={report}", "tests/test_plain.py"],
+            "tests.test_plain::",
+        ),
     }
     command, prefix = commands[judge]
     manifest = tomllib.loads((root / "task.toml").read_text())

@@ -52,9 +52,7 @@ async def outcomes(
     async def run(path: Path) -> Outcome:
         module = load(path)
         slow, chosen = getattr(module, "SLOW", False), tasks[getattr(module, "TASK", "tutorial")]
-        task = replace(
-            chosen, verifier_timeout_s=30.0 if slow else 90.0, limits=replace(chosen.limits, memory_mb=400)
-        )
+        task = replace(chosen, verifier_timeout_s=30.0 if slow else 90.0, limits=replace(chosen.limits, memory_mb=400))
         async with gate:
             image = await backend.ensure_image(task.image)
             sandbox = await backend.start(image, task.limits)

@@ -16,7 +16,8 @@ from agentgym.verify import Grade, Patch, grade
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 FILES = {
-    "task.toml": 'version = "1.0"\n[metadata]\ndifficulty = "easy"\n[verifier]\ntimeout_sec = 60.0\n[environment]\nmemory = "1G"\n',
+    "task.toml": 'version = "1.0"\n[metadata]\ndifficulty = "easy"\n[verifier]\ntimeout_sec = 60.0\n'
+    '[environment]\nmemory = "1G"\n',
     "instruction.md": "Write hello to hello.txt.\n",
     "environment/Dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /app\n",
     "solution/solve.sh": "#!/bin/bash\nprintf hello > /app/hello.txt\n",
@@ -24,7 +25,9 @@ FILES = {
     "id -u; grep CapEff /proc/self/status; touch /root-can-write-here && echo writes as root\n"
     "echo $reward > /logs/verifier/reward.txt\n",
 }
-HELLO = b"diff --git a/hello.txt b/hello.txt\nnew file mode 100644\n--- /dev/null\n+++ b/hello.txt\n@@ -0,0 +1 @@\n+hello\n"
+HELLO = (
+    b"diff --git a/hello.txt b/hello.txt\nnew file mode 100644\n--- /dev/null\n+++ b/hello.txt\n@@ -0,0 +1 @@\n+hello\n"
+)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +66,7 @@ async def test_its_scripts_run_as_its_own_user_and_without_capabilities(plain: T
 async def test_a_reward_file_of_several_criteria_is_the_vector(
     plain: Task, backend: SandboxBackend, tmp_path: Path
 ) -> None:
-    script = "echo '{\"correct\": 1, \"style\": 0.5}' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt\n"
+    script = 'echo \'{"correct": 1, "style": 0.5}\' > /logs/verifier/reward.json; echo 1 > /logs/verifier/reward.txt\n'
 
     result = await ended(plain, backend, script, tmp_path)
 

@@ -98,7 +98,9 @@ def test_tap() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["ok 1 - a\n", "ok 1 - a\n1..2\n", "1..1\nok 1 - a\nBail out! no\n", "ok 1\n  ---\n1..1\n"])
+@pytest.mark.parametrize(
+    "text", ["ok 1 - a\n", "ok 1 - a\n1..2\n", "1..1\nok 1 - a\nBail out! no\n", "ok 1\n  ---\n1..1\n"]
+)
 def test_a_tap_report_that_ends_early_is_not_complete(text: str) -> None:
     assert not parse_tap(text.encode()).complete
 
@@ -144,7 +146,10 @@ def test_a_report_that_agrees_with_the_exit_code_counts(task: Task) -> None:
         (Ended(ExecResult(0, b""), None, "no report was written"), "no report was written"),
         (ended(1, a="passed", b="passed", last="passed"), "'last' must fail"),
         (Ended(ExecResult(1, b""), Report({"a": "passed", "b": "passed"})), "'first' must fail, and is reported missing"),
-        (Ended(ExecResult(1, b""), Report({"first": "failed", "last": "failed", "a": "passed", "b": "passed"})), "first and the last"),
+        (
+            Ended(ExecResult(1, b""), Report({"first": "failed", "last": "failed", "a": "passed", "b": "passed"})),
+            "the first and the last test must be canaries",
+        ),
     ],
 )  # fmt: skip
 def test_a_report_that_contradicts_itself_earns_nothing(task: Task, what: Ended, why: str) -> None:
@@ -191,13 +196,18 @@ def test_a_sealed_report_needs_its_end_and_its_order() -> None:
             unseal(output, b"key")
 
 
-def test_a_manifest_without_a_place_for_the_report_or_canaries_is_refused(tasks: dict[str, Task], tmp_path: Path) -> None:
+def test_a_manifest_without_a_place_for_the_report_or_canaries_is_refused(
+    tasks: dict[str, Task], tmp_path: Path
+) -> None:
     text = (tasks["tap"].root / "task.toml").read_text()
     root = tmp_path / "tutorial"
     import shutil
 
     shutil.copytree(tasks["tap"].root, root)
-    for old, new, why in (("{report}", "x.tap", "needs {report}"), ('canaries = ["test_zero", "test_rounding"]', "", "canaries")):
+    for old, new, why in (
+        ("{report}", "x.tap", "needs {report}"),
+        ('canaries = ["test_zero", "test_rounding"]', "", "canaries"),
+    ):
         assert old in text
         (root / "task.toml").write_text(text.replace(old, new))
         with pytest.raises(TaskError, match=why):

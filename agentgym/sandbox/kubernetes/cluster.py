@@ -132,7 +132,7 @@ class Cluster:
         if seen.gone:
             raise verdict.gone(seen.pod, await self._said(name))
         if (reason := verdict.over(seen.pod)) is not None:
-            raise await self._final(name) or reason
+            raise await self._why_deleted(seen, name) if isinstance(reason, Deleted) else reason
 
     async def _explain(self, name: str) -> None:
         """Looks at the pod itself: raises as `_require` does where it is over, returns where it seems alive or nobody answers."""
@@ -144,14 +144,13 @@ class Cluster:
             pass
         await self._require(name)
 
-    async def _final(self, name: str) -> SandboxError | None:
-        """A pod that is being deleted says only that; the next moments may say why."""
-        seen = await self._pods.until(
-            name, lambda seen: seen if seen.gone or not _only_deleted(seen.pod) else None, _SETTLE_S
-        )
-        if seen is None:
-            return None
-        return verdict.gone(seen.pod, await self._said(name)) if seen.gone else verdict.over(seen.pod)
+    async def _why_deleted(self, seen: Seen, name: str) -> SandboxError:
+        """A pod that is being deleted does not say why; the cluster's events, or the next moments, may."""
+        reason = verdict.gone(seen.pod, await self._said(name))
+        if isinstance(reason, Deleted):
+            await self._pods.until(name, lambda now: now.gone or not _only_deleted(now.pod) or None, _SETTLE_S)
+            reason = verdict.gone(seen.pod, await self._said(name))
+        return reason
 
     async def _said(self, name: str) -> str:
         """What the cluster last said about a pod, for people."""

@@ -42,18 +42,22 @@ class KubernetesSandbox:
         self._cluster = cluster
         self._limits = limits
         self._forget = forget
-        self._channel = Channel(self._open_shell, workdir=image.spec.workdir, rescue=self._rescue)
+        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._guard: asyncio.Task[tuple[PodStream, Lane]] | None = None
         self._began = 0.0  # by the pod's clock
         self._removal: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Opens the channel, and asks for the time, from which on all changes are the sandbox's own."""
+        guard = self._stand_guard()
         await self._channel.open()
         answer = await self._channel.exec(snapshot.CLOCK, cwd="/")
         with contextlib.suppress(ValueError):  # no `date` with nanoseconds: then there are no snapshots
             self._began = float(answer.text)
-        self._stand_guard()
+        try:
+            await guard
+        except (LaneClosed, TimeoutError) as error:
+            raise TransportError(f"no second shell in sandbox {self.id}: {error!r}") from error
 
     async def exec(
         self,
@@ -141,7 +145,7 @@ class KubernetesSandbox:
 
     # -- processes in the pod -----------------------------------------------------------------------------------------
 
-    async def _open_shell(self) -> PodStream:
+    async def open_stream(self) -> PodStream:
         """A shell under this sandbox's limits: Kubernetes knows none for file sizes, and none for one pod's processes."""
         blocks = self._limits.disk_mb * 2048
         limits = f"ulimit -c 0; ulimit -f {blocks}; export AGENTGYM_PIDS={self._limits.pids}; exec /bin/sh"
@@ -174,48 +178,50 @@ class KubernetesSandbox:
 
     # -- fork bombs ---------------------------------------------------------------------------------------------------
 
-    def _stand_guard(self) -> None:
-        self._guard = asyncio.create_task(self._open_guard())
-        self._guard.add_done_callback(lambda task: task.cancelled() or task.exception())
+    def _stand_guard(self) -> asyncio.Task[tuple[PodStream, Lane]]:
+        self._guard = guard = asyncio.create_task(self._open_guard())
+        guard.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return guard
 
     async def _open_guard(self) -> tuple[PodStream, Lane]:
-        stream = await self._open_shell()
+        stream = await self.open_stream()
         lane = Lane(stream)
         try:
             await asyncio.wait_for(lane.hello(), _RESCUE_S)
+            await asyncio.wait_for(lane.ask(shell.idle_request()), _RESCUE_S)  # it can fork, and counts the processes
         except BaseException:
             lane.close()
             raise
         return stream, lane
 
     async def _rescue(self) -> None:
-        """Kills everything the user runs, from the shell that stands by, else from a new one."""
+        """Kills everything the user runs, from the shell that stands by, else from a new one; returns once a new one does."""
         deadline = time.monotonic() + _RESCUE_S
-        while not await self._kill_all():
-            if time.monotonic() > deadline:
-                raise SandboxGone(f"sandbox {self.id} is full of processes, and no shell can be started to end them")
-            await asyncio.sleep(0.5)
-        if self._removal is None:
-            self._stand_guard()
-
-    async def _kill_all(self) -> bool:
-        """True if a live shell was told to; it is among the killed itself, so that it need not answer."""
-        guard, self._guard = self._guard or asyncio.create_task(self._open_guard()), None
-        try:
-            stream, lane = await guard
-            if stream.ended:  # killed by what is to be killed
-                return False
+        while True:
+            with contextlib.suppress(LaneClosed, TimeoutError, TransportError):
+                await self._kill_all()
             try:
-                await asyncio.wait_for(lane.ask(shell.kill_all_request()), _RESCUE_S)
-            finally:
-                lane.close()
-        except SandboxGone:
-            raise
-        except (TransportError, TimeoutError):
-            return False
-        except LaneClosed:
-            return True
-        return True
+                _, lane = await self._stand_guard()
+                if not lane.outcome.full:
+                    return
+            except SandboxGone:
+                raise
+            except (LaneClosed, TimeoutError, TransportError):
+                self._guard = None
+            if time.monotonic() > deadline:
+                raise SandboxGone(f"sandbox {self.id} is full of processes, and no shell can end them")
+            await asyncio.sleep(0.3)
+
+    async def _kill_all(self) -> None:
+        """Raises where no shell was there to do it. It is among the killed itself, so it need not answer."""
+        guard, self._guard = self._guard or asyncio.create_task(self._open_guard()), None
+        stream, lane = await guard
+        try:
+            if not stream.ended:
+                with contextlib.suppress(LaneClosed):
+                    await asyncio.wait_for(lane.ask(shell.kill_all_request()), _RESCUE_S)
+        finally:
+            lane.close()
 
 
 async def _feed(stream: PodStream, file: IO[bytes]) -> None:

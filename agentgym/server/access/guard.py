@@ -70,6 +70,8 @@ class Guard:
         else:
             await self.app(scope, self._limited(receive), noting)
         route = getattr(scope.get("route"), "path", "(none)")
+        if request.url.path.startswith("/v1/") and not route.startswith(("/v1/", "(")):
+            route = f"/v1{route}"  # a route knows its path inside its router
         self.measures.request(request.method, route, status, time.perf_counter() - started)
         if request.method in _WRITES:
             await run_in_threadpool(self._note, request, status)

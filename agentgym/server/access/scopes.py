@@ -30,7 +30,7 @@ async def caller(request: Request, _: Annotated[object, Depends(_bearer)] = None
     if not text:
         raise RequestError(401, "a token is needed", hint="agentgym token create", headers=_CHALLENGE)
     tokens: Tokens = request.app.state.tokens
-    info = await run_in_threadpool(tokens.check, text)
+    info = tokens.remembered(text) or await run_in_threadpool(tokens.check, text)
     if info is None:
         raise RequestError(401, "this token is unknown, expired or revoked", headers=_CHALLENGE)
     request.scope["agentgym_caller"] = info

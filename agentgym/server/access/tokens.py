@@ -64,12 +64,17 @@ class Tokens:
             connection.execute(tokens.insert(), row)
         return f"{PREFIX}_{id_}_{secret}", info
 
+    def remembered(self, text: str) -> TokenInfo | None:
+        """The live token that `text` is, where it was checked in the last `TRUST_SECONDS`; asks no database."""
+        checked, now = self._known.get(_hash(text)), time.time()
+        fresh = checked is not None and now - checked[0] < TRUST_SECONDS and checked[1].is_live(now)
+        return checked[1] if checked and fresh else None
+
     def check(self, text: str) -> TokenInfo | None:
         """The live token that `text` is, or None."""
-        digest, now = _hash(text), time.time()
-        checked = self._known.get(digest)
-        if checked and now - checked[0] < TRUST_SECONDS and checked[1].is_live(now):
-            return checked[1]
+        if (known := self.remembered(text)) is not None:
+            return known
+        now = time.time()
         prefix, _, rest = text.partition("_")
         id_, _, secret = rest.partition("_")
         if prefix != PREFIX or not secret or len(id_) > 32 or "\0" in id_:
@@ -84,7 +89,7 @@ class Tokens:
         self._note_use(info, now)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[digest] = (now, info)
+        self._known[_hash(text)] = (now, info)
         return info
 
     def list(self) -> Sequence[TokenInfo]:

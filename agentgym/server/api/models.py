@@ -119,7 +119,12 @@ class TaskPage(BaseModel):
 
 
 def summary_of(summary: TrajectorySummary) -> Summary:
-    return Summary.model_construct(**json_safe({name: getattr(summary, name) for name in SUMMARY_FIELDS}))
+    return Summary.model_construct(**summary_document(summary))
+
+
+def summary_document(summary: TrajectorySummary) -> dict[str, Any]:
+    """`Summary` as JSON-ready dict: its values come from typed columns, and need no second check."""
+    return json_safe({name: getattr(summary, name) for name in SUMMARY_FIELDS})
 
 
 def call_of(call: ModelCall) -> CallInfo:

@@ -1,12 +1,16 @@
-"""Query parameters that several routes share: which trajectories, in which order, and where a page begins."""
+"""Query parameters that several routes share: which trajectories, in which order, and where a page begins.
+
+Dependencies are coroutines although nothing in them waits: a plain function would cost a turn of the thread pool each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BeforeValidator
+from starlette.concurrency import run_in_threadpool
 
 from agentgym.server.listing import Sort
 from agentgym.server.runs.launch import Launcher
@@ -15,23 +19,24 @@ from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.records import PolicyKind, Termination
 from agentgym.tasks import Registry
 
+T = TypeVar("T")
 PAGE = 50
 _INT64 = (1 << 63) - 1
 
 
-def store_of(request: Request) -> Store:
+async def store_of(request: Request) -> Store:
     return request.app.state.store
 
 
-def registry_of(request: Request) -> Registry:
+async def registry_of(request: Request) -> Registry:
     return request.app.state.registry
 
 
-def launcher_of(request: Request) -> Launcher:
+async def launcher_of(request: Request) -> Launcher:
     return request.app.state.launcher
 
 
-def settings_of(request: Request) -> ServerSettings:
+async def settings_of(request: Request) -> ServerSettings:
     return request.app.state.settings
 
 
@@ -39,6 +44,14 @@ AStore = Annotated[Store, Depends(store_of)]
 ARegistry = Annotated[Registry, Depends(registry_of)]
 ALauncher = Annotated[Launcher, Depends(launcher_of)]
 Settings = Annotated[ServerSettings, Depends(settings_of)]
+
+
+async def near(store: Store, read: Callable[..., T], *arguments: Any) -> T:
+    """`read(*arguments)` for one row by its key. From an SQLite file that takes less than the way to a thread and back,
+    and readers of a WAL never wait; a server across a network is asked from a thread."""
+    if store.engine.dialect.name == "sqlite":
+        return read(*arguments)
+    return await run_in_threadpool(read, *arguments)
 
 
 def _given(value: Any) -> Any:
@@ -64,7 +77,7 @@ Number = Annotated[float | None, _given_first]
 Whole = Annotated[int | None, _given_first, AfterValidator(_bounded)]
 
 
-def wanted(
+async def wanted(
     run_id: Annotated[Text, Query(examples=["quickstart"])] = None,
     group_id: Text = None,
     task_id: Text = None,
@@ -124,7 +137,7 @@ class Place:
     limit: int
 
 
-def place(
+async def place(
     sort: Annotated[Sort, Query(description="By what.")] = "created_at",
     order: Annotated[Literal["desc", "asc"], Query(description="Largest or newest first, or last.")] = "desc",
     cursor: Annotated[Text, Query(description="`next` of the page before.")] = None,

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi.responses import JSONResponse
 
 from agentgym.observe.text import json_safe
 from agentgym.server import listing, tokens_view
 from agentgym.server.access.scopes import needs_read
-from agentgym.server.api.models import CallList, Detail, StepInfo, Summary, SummaryPage, call_of, summary_of
-from agentgym.server.api.query import APlace, AStore, Wanted
+from agentgym.server.api.models import (
+    CallList,
+    Detail,
+    StepInfo,
+    Summary,
+    SummaryPage,
+    call_of,
+    summary_document,
+    summary_of,
+)
+from agentgym.server.api.query import APlace, AStore, Wanted, near
 from agentgym.server.problem import described
 from agentgym.store import NotFoundError
 from agentgym.store.detail import step_document
@@ -30,10 +40,10 @@ def list_trajectories(store: AStore, where: Wanted, place: APlace) -> SummaryPag
     return SummaryPage.model_construct(total=page.total, items=[summary_of(one) for one in page.items], next=page.next)
 
 
-@router.get("/trajectories/{trajectory_id}")
-def get_trajectory(trajectory_id: Id, store: AStore) -> Summary:
+@router.get("/trajectories/{trajectory_id}", response_model=Summary)
+async def get_trajectory(trajectory_id: Id, store: AStore) -> Response:
     """The columns of one trajectory."""
-    return summary_of(store.summary(trajectory_id))
+    return JSONResponse(summary_document(await near(store, store.summary, trajectory_id)))
 
 
 @router.get("/trajectories/{trajectory_id}/detail")
@@ -73,7 +83,7 @@ def get_tokens(
     store: AStore,
     sequence: Annotated[int, Query(ge=0, le=1_000_000, description="Which of its sequences.")] = 0,
 ) -> Response:
-    """One sequence in columns of equal length: ids, text (null where no tokenizer is here), sampled, logprobs, version,
-    call."""
+    """One sequence in columns of equal length: ids, sampled, logprobs, version, call; and `pieces`, the text by token id
+    (null where the model's tokenizer is not here)."""
     columns = tokens_view.token_columns(store.get(trajectory_id), sequence)
     return Response(tokens_view.dumps(columns), media_type="application/json")

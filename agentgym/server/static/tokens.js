@@ -25,13 +25,13 @@ function classOf(at) {
 
 function draw(block) {
   const first = Number(block.dataset.first), last = Math.min(first + BLOCK, data.ids.length);
-  const asText = show.value === "text" && data.text;
+  const asText = show.value === "text" && data.pieces;
   const parts = [];
   for (let at = first; at < last; at += 1) {
     if (data.sampled[at] && (at === 0 || !data.sampled[at - 1] || data.call[at] !== data.call[at - 1])) {
       parts.push(`<span class="mark" id="call-${data.call[at]}">call ${data.call[at]}, version ${data.version[at]}</span>`);
     }
-    const text = asText ? escaped(data.text[at]).replaceAll("\n", "⏎\n") : `${data.ids[at]} `;
+    const text = asText ? escaped(data.pieces[data.ids[at]]).replaceAll("\n", "⏎\n") : `${data.ids[at]} `;
     parts.push(`<i data-at="${at}" class="${data.sampled[at] ? "s" : "p"}${classOf(at)}">${text}</i>`);
   }
   block.innerHTML = parts.join("");
@@ -61,7 +61,7 @@ function point(at, scroll) {
   token.classList.add("at");
   if (scroll) token.scrollIntoView({ block: "center" });
   const facts = [`position ${at}`, `id ${data.ids[at]}`];
-  if (data.text) facts.push(JSON.stringify(data.text[at]));
+  if (data.pieces) facts.push(JSON.stringify(data.pieces[data.ids[at]]));
   if (data.sampled[at]) {
     facts.push(`logprob ${data.logprobs[at]} nats (p = ${Math.exp(data.logprobs[at]).toPrecision(3)})`, `version ${data.version[at]}`);
   } else facts.push("not sampled: masked");
@@ -89,7 +89,7 @@ else {
     heat.append(block);
     near.observe(block);
   }
-  if (!data.text) panel.textContent = "This machine does not have the model's tokenizer: ids are shown.";
+  if (!data.pieces) panel.textContent = "This machine does not have the model's tokenizer: ids are shown.";
   heat.dataset.ready = "yes";
   const wanted = /^#call-(\d+)$/.exec(location.hash);
   if (wanted) { const at = data.call.findIndex((one, place) => one === Number(wanted[1]) && data.sampled[place]); if (at >= 0) point(at, true); }

@@ -19,6 +19,7 @@ from agentgym.tasks.importers.rows import Instance, RowRefused
 from agentgym.tasks.swebench.environment import RunSpec, run_script, write_environment
 from agentgym.tasks.toml import table
 
+_SIZE = {"cpus": 1, "memory_mb": 4096, "storage_mb": 10240}
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 
 
@@ -112,7 +113,7 @@ def _manifest(instance: Instance, how: HowToRun, *, built: bool) -> str:
             table("metadata", {"difficulty": instance.difficulty, "category": "bugfix", "tags": tags}),
             table("agent", {"timeout_sec": 1800.0}),
             table("verifier", {"timeout_sec": 1800.0}),
-            table("environment", {"docker_image": None if built else instance.image, "cpus": 1, "memory_mb": 4096, "storage_mb": 10240}),
+            table("environment", {"docker_image": None if built else instance.image, **_SIZE}),
             table("agentgym", ours),
             table("agentgym.source", source),
         ]

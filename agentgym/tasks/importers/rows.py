@@ -166,7 +166,11 @@ def _swe_smith(row: Mapping[str, Any]) -> Instance:
     commit = row.get("base_commit") or row.get("repo", "").rpartition(".")[2]
     whole = {**row, "base_commit": commit}
     return _common(
-        whole, "swe-smith", lambda _: image if "/" in image else f"jyangballin/{image}", gold=reverse_patch(bug), bug=bug
+        whole,
+        "swe-smith",
+        lambda _: image if "/" in image else f"jyangballin/{image}",
+        gold=reverse_patch(bug),
+        bug=bug,
     )
 
 

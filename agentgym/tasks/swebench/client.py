@@ -162,4 +162,12 @@ def package() -> BenchmarkPackage:
     return BenchmarkPackage(find_python())
 
 
-__all__ = ["BenchmarkPackage", "LogVerdicts", "MissingPackage", "NotRunnable", "PackageFailed", "find_python", "package"]
+__all__ = [
+    "BenchmarkPackage",
+    "LogVerdicts",
+    "MissingPackage",
+    "NotRunnable",
+    "PackageFailed",
+    "find_python",
+    "package",
+]

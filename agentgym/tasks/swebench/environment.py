@@ -99,7 +99,8 @@ def write_environment(spec: RunSpec, repository: Path, commit: str, version: str
         steps.append(f"RUN python -m pip install {shlex.join(spec.pip_packages)}")
     steps += ["WORKDIR /testbed", "COPY repo/ /testbed/", "COPY set-up.sh /tmp/set-up.sh", "RUN bash /tmp/set-up.sh"]
     # Before the tests the specification installs the package again; commands do not run as root.
-    steps.append("RUN chmod -R a+w $(python -c 'import sys, sysconfig; print(sysconfig.get_path(\"purelib\"), sys.prefix + \"/bin\")')")
+    places = 'import sysconfig; print(sysconfig.get_path("purelib"), sysconfig.get_path("scripts"))'
+    steps.append(f"RUN chmod -R a+w $(python -c '{places}')")
     (context / "Dockerfile").write_text("\n".join([*steps, ""]), encoding="utf-8")
 
 

@@ -9,6 +9,9 @@ Everything that the packages would ask of the git host (requirement files at som
 `sources`, so this never needs that host.
 """
 
+# pyright: reportMissingImports=false, reportOptionalCall=false
+# (its imports are installed elsewhere)
+
 import contextlib
 import importlib.metadata
 import json
@@ -33,7 +36,14 @@ class Clones:
 
     def directory(self, repo):
         owner, _, name = repo.partition("/")
-        for place in (f"{owner}/{name}", f"{owner}__{name}", name, f"{owner}/{name}.git", f"{owner}__{name}.git", f"{name}.git"):
+        for place in (
+            f"{owner}/{name}",
+            f"{owner}__{name}",
+            name,
+            f"{owner}/{name}.git",
+            f"{owner}__{name}.git",
+            f"{name}.git",
+        ):
             if self.sources is not None and (self.sources / place).is_dir():
                 return self.sources / place
         raise Refused(f"no clone of {repo} in {self.sources}: it would be {owner}/{name} or {owner}__{name}")
@@ -76,9 +86,7 @@ def _swebench(row, sources):
     script = create_scripts.make_eval_script_list(
         row, specs, "testbed", "/testbed", row["base_commit"], row.get("test_patch") or ""
     )
-    begin, end = (
-        script.index(f": '{mark}'") for mark in (constants.START_TEST_OUTPUT, constants.END_TEST_OUTPUT)
-    )
+    begin, end = (script.index(f": '{mark}'") for mark in (constants.START_TEST_OUTPUT, constants.END_TEST_OUTPUT))
     found = {
         "python": str(specs.get("python", "")),
         "before_tests": [line for line in script[:begin] if not line.startswith((*GIT_COMMANDS, "echo "))],
@@ -125,7 +133,9 @@ def _own_spec(row, specs):
         "before_tests": [*_lines(specs.get("eval_commands")), *_lines(specs.get("install"))],
         "test": [*tests[:-1], " ".join([tests[-1], *directives])],
         "parser": parser,
-        "packages": "" if str(specs.get("packages")) in ("requirements.txt", "environment.yml") else specs.get("packages") or "",
+        "packages": ""
+        if str(specs.get("packages")) in ("requirements.txt", "environment.yml")
+        else specs.get("packages") or "",
         "requirements": row.get("requirements") or "",
         "pip_packages": _lines(specs.get("pip_packages")),
         "set_up": [*_lines(specs.get("pre_install")), *_lines(specs.get("install"))],
@@ -213,7 +223,8 @@ def _parser_name(name):
 def _function(name):
     from swebench.harness import log_parsers
 
-    modules = [getattr(log_parsers, module, None) for module in ("python", "javascript", "java", "go", "rust", "ruby", "php", "c")]
+    languages = ("python", "javascript", "java", "go", "rust", "ruby", "php", "c")
+    modules = [getattr(log_parsers, language, None) for language in languages]
     return next((getattr(module, name) for module in modules if hasattr(module, name)), None)
 
 

@@ -7,7 +7,7 @@ tool_use          a call              tool_result    a message that answers one
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.gateway.api.chat import sampling
@@ -141,7 +141,7 @@ def _conversation(body: Body) -> list[dict[str, Any]]:
     return found
 
 
-def _assistant(blocks: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _assistant(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     text = [block for block in blocks if block.get("type") not in ("tool_use", "thinking", "redacted_thinking")]
     calls = [
         {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": block.get("input") or {}}}
@@ -151,7 +151,7 @@ def _assistant(blocks: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": text, "tool_calls": calls}]
 
 
-def _user(blocks: list[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
+def _user(blocks: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
     results = [
         {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text_of(block.get("content"), where)}
         for block in blocks

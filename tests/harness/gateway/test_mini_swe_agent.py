@@ -22,6 +22,7 @@ from harness.engine import run_rollouts
 from harness.gateway.agent import mini_swe_agent
 from harness.gateway.runner import agent_runner, profile_for
 from harness.jobs import plan
+from harness.policies.scripted import gold_script
 from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 from harness.profile import Limits, load_profile
 from harness.render import GuardedRenderer
@@ -80,3 +81,30 @@ async def test_mini_swe_agent_leaves_exact_evidence(
         assert trajectory.metadata["gateway"]["delivered_fraction"] == 1.0
         assert rescore(trajectory, untied_dir).max_gap <= 1e-3
         print(json.dumps(trajectory.metadata["gateway"]))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("mini_on_path")
+async def test_mini_swe_agent_solves_the_task_in_our_sandbox(typist, task, renderer, tmp_path: Path) -> None:
+    """Given a policy that says what the reference solution is, then what mini-swe-agent makes of it is graded 1."""
+    *work, _ = gold_script(task)
+    for turn in work:
+        typist.say("THOUGHT: I write the patch.", ("bash", {"command": turn.arguments["command"]}))
+    typist.say("", ("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}))
+    agent = mini_swe_agent()
+    backend = await open_backend("auto", owner="tests-gateway")
+    try:
+        with Store.open(tmp_path / "store.db") as store:
+            async with agent_runner(agent) as runner:
+                jobs = plan([task], typist, renderer, profile_for(agent, load_profile("gateway")))
+                report = await run_rollouts(jobs, run_id="mini", store=store, backend=backend, episode=runner)
+            (trajectory,) = map(store.get, report.trajectory_ids)
+            assert check_store(store).ok
+    finally:
+        await backend.close()
+    assert (trajectory.termination, trajectory.reward, trajectory.error) == (Termination.SUBMITTED, 1.0, None)
+    assert len(sequences(trajectory)) == 1
+    assert trajectory.metadata["gateway"]["kept_fraction"] == 1.0
+    assert [step.call_index for step in trajectory.steps if step.arguments["command"].startswith("echo COMPL")] == [
+        len(trajectory.calls) - 1
+    ]

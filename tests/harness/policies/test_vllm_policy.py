@@ -19,7 +19,7 @@ from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 
 def with_server(test):
     """Starting the server takes up to some minutes on a busy machine."""
-    return pytest.mark.vllm(pytest.mark.timeout(900)(test))
+    return pytest.mark.vllm(pytest.mark.timeout(1500)(test))
 
 
 @pytest.fixture

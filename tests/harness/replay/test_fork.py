@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,10 @@ from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.check import check_store
 from agentgym.store.records import ContextEvent, Termination
 from agentgym.store.sequences import sequences
+from agentgym.store.transfer import export
 from harness.policies.scripted import EMPTY_SCRIPT, ScriptedPolicy, gold_script
 from harness.replay import ReplayDiverged, fork, reexecute, rerender, whole
+from harness.replay.transcript import Transcriber
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("grade_each_patch_once")]
 
@@ -28,7 +31,9 @@ def roll(task, backend, renderer, profile):
     return go_on
 
 
-async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(play, bash, roll, profile, tmp_path) -> None:
+async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
+    play, bash, roll, task, profile, renderer, tmp_path
+) -> None:
     parent = await play(
         bash("cd /tmp && export KEPT=yes && echo mine > /testbed/added.txt"), bash("echo second"), *EMPTY_SCRIPT
     )
@@ -59,6 +64,13 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(play, bas
         assert {call.context_event for call in joined.calls} == {ContextEvent.APPEND}
         np.testing.assert_array_equal(joined.calls[1].prompt_token_ids, child.calls[0].prompt_token_ids)
 
+        store.put_document(profile.digest, "harness", profile.document())
+        words = Transcriber(store, lambda digest: task, renderer)
+        export(store, TrajectoryFilter(parent_id=parent.id, limit=1), "sft", tmp_path / "x.jsonl", transcribe=words)
+        row = json.loads((tmp_path / "x.jsonl").read_text())
+        weights = [message.get("weight", 1) for message in row["messages"] if message["role"] == "assistant"]
+        assert weights == [0, 1, 1]  # what the parent said is its own row's to teach
+
 
 async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
     play, bash, roll, task, backend, renderer, profile, tmp_path
@@ -72,9 +84,14 @@ async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
         again = await reexecute(joined, task, backend, profile=profile)
         assert (again.identical, len(again.steps)) == (3, 3)
         assert rerender(joined, task, profile, renderer).differences == ()
-        [grandchild] = await roll(joined, 2, bash("cat /tmp/one /tmp/one"), *EMPTY_SCRIPT)
+        [grandchild] = await roll(child, 1, bash("cat /tmp/one /tmp/one"), *EMPTY_SCRIPT, joined=joined)
         assert grandchild.steps[0].observation == "one\none"
-        assert grandchild.parent_id == child.id
+        assert (grandchild.parent_id, grandchild.branch_step) == (child.id, 1)
+        assert grandchild.calls[0].prompt_token_ids.tolist() == child.calls[1].prompt_token_ids.tolist()
+        store.add(grandchild)
+        long = whole(grandchild, store)
+        assert (len(long.steps), len(long.calls)) == (4, 4)
+        assert rerender(long, task, profile, renderer).differences == ()
         store.add(replace(grandchild, parent_id="f" * 32, id="e" * 32))
         with pytest.raises(InputError, match="goes on from ffffffff, which is not in this store"):
             whole(store.get("e" * 32), store)

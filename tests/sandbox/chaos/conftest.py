@@ -41,8 +41,14 @@ class Dockerd:
     def start(self) -> None:
         for leftover in ("docker.pid", "exec/containerd/containerd.pid"):
             (self.root / leftover).unlink(missing_ok=True)
-        command = ["dockerd", f"--data-root={self.disk}/data", f"--exec-root={self.root}/exec", "-H", self.address]
-        command += [
+        # In a network of its own: an engine that is told to have no bridge removes the other one's.
+        command = [
+            "unshare",
+            "--net",
+            "dockerd",
+            f"--data-root={self.disk}/data",
+            f"--exec-root={self.root}/exec",
+            f"--host={self.address}",
             f"--pidfile={self.root}/docker.pid",
             "--bridge=none",
             "--iptables=false",

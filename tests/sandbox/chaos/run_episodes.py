@@ -1,7 +1,7 @@
 """A process that rolls out a shipped task, to be disturbed: `run_episodes.py STORE RUN_ID EPISODES`.
 
-One line per event on stdout, and a report at the end. Every episode acts for some seconds and submits nothing, so the real grader
-gives 0.0 to each that was let finish.
+One line per event on stdout, and a report at the end. Every episode acts for some seconds and submits nothing, so the
+real grader gives 0.0 to each that was let finish.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def main(store_url: str, run_id: str, episodes: int) -> None:
     from transformers import AutoTokenizer
 
     renderer, profile = load_renderer(AutoTokenizer.from_pretrained(pull())), load_profile("tiny")
-    acting = (Turn(tool="bash", arguments={"command": "sleep 0.5; echo still here"}),) * 5
+    acting = [Turn(tool="bash", arguments={"command": f"sleep 0.5; echo {number}"}) for number in range(5)]
     policy = ScriptedPolicy((*acting, *EMPTY_SCRIPT), renderer, name="slow")
     jobs = plan([load_task(TASK)], policy, renderer, profile, rollouts=episodes)
 
@@ -52,6 +52,7 @@ async def main(store_url: str, run_id: str, episodes: int) -> None:
                 on_event=on_event,
             )
             found = [store.get(id_) for id_ in report.trajectory_ids]
+            repeated = backend.metrics().retries
     finally:
         await backend.close()
     say(
@@ -59,7 +60,7 @@ async def main(store_url: str, run_id: str, episodes: int) -> None:
         failed=report.failed,
         skipped=report.skipped,
         endings=[[str(one.termination), one.reward] for one in found],
-        retried=sum(len(one.metadata.get("earlier_failures", ())) for one in found),
+        starts_repeated=repeated,
     )
 
 

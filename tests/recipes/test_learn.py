@@ -1,0 +1,108 @@
+"""The plan of `make learn`: complete, in order, resumable, and its summary from what a store holds."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agentgym.config import parse_config, read_toml
+from agentgym.store import Store
+from agentgym.store.records import PolicyKind, Termination, Trajectory
+from harness.profile import load_profile
+from online.config import OnlineConfig
+from recipes.learn import stages
+from recipes.learn.settings import LearnSettings
+from recipes.learn.summary import memory_table, summarise
+
+RECIPES = Path(stages.__file__).parent
+
+
+def plan(tmp_path: Path, name: str = "learn", arm: str = "sao", *, dry_run: bool = True) -> stages.Plan:
+    given = read_toml(RECIPES / f"{name}.toml") | {"output": str(tmp_path / "run")}
+    return stages.Plan(parse_config(LearnSettings, given, origin=name), arm, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("arm", ["sao", "grpo", "sao-unmasked"])
+@pytest.mark.parametrize("name", ["learn", "tiny"])
+def test_every_stage_is_a_command_with_a_config_it_accepts(tmp_path: Path, capsys, name: str, arm: str) -> None:
+    dry = plan(tmp_path, name, arm)
+    dry.run()
+    told = [line.split()[1].rstrip(":") for line in capsys.readouterr().err.splitlines() if line.startswith("──")]
+    assert told[:4] == ["tasks", "gold", "sft-1", "probe-1"]
+    assert told[-5:] == ["sft-instances", "sft-modules", arm, f"{arm}-instances", f"{arm}-modules"]
+    for stage in (arm, "sft-1"):
+        values = tomllib.loads((dry.out / "config" / f"{stage}.toml").read_text())
+        config = OnlineConfig.model_validate(values)
+        assert config.seed == 0
+    assert load_profile(stages.PROFILE).stop.tests_passed
+
+
+def test_the_arms_differ_in_their_algorithm_and_in_nothing_else(tmp_path: Path) -> None:
+    found = {}
+    for arm in ("sao", "grpo", "sao-unmasked"):
+        dry = plan(tmp_path / arm, arm=arm)
+        dry.run()
+        found[arm] = tomllib.loads((dry.out / "config" / f"{arm}.toml").read_text())
+    own = {"credit", "objective", "objective_options", "group_size", "output", "run_id", "model", "store"}
+    shared = [{key: value for key, value in one.items() if key not in own} for one in found.values()]
+    assert shared[0] == shared[1] == shared[2]
+    episodes = {arm: one["steps"] * one["batch_trajectories"] for arm, one in found.items()}
+    assert len(set(episodes.values())) == 1
+
+
+def test_a_stage_that_is_done_is_not_run_again(tmp_path: Path) -> None:
+    real = plan(tmp_path, dry_run=False)
+    (real.out / "stages").mkdir(parents=True)
+    (real.out / "stages" / "tasks.json").write_text('{"tasks": [], "stage_seconds": 1.0}')
+    assert real.stage("tasks", ["no", "such", "command"], {}) == {"tasks": [], "stage_seconds": 1.0}
+    with pytest.raises(stages.StageFailed, match="exit code 2"):
+        real.stage("other", ["no-such-command"], {})
+    assert real.result("other") is None
+
+
+def episode(run: str, task: int, reward: float) -> Trajectory:
+    return Trajectory(
+        task_id=f"t{task}",
+        task_digest="sha256:1",
+        harness_digest="sha256:2",
+        backend="local",
+        image_digest="sha256:3",
+        policy="policy",
+        policy_kind=PolicyKind.MODEL,
+        calls=(),
+        steps=(),
+        termination=Termination.SUBMITTED,
+        reward=reward,
+        run_id=run,
+    )
+
+
+def test_the_summary_says_what_the_store_holds(tmp_path: Path) -> None:
+    done = plan(tmp_path, dry_run=False)
+    (done.out / "sao").mkdir(parents=True)
+    (done.out / "stages").mkdir()
+    (done.out / "stages" / "sao.json").write_text('{"stage_seconds": 120.0}')
+    (done.out / "stages" / "grpo-modules.json").write_text('{"stage_seconds": 600.0}')
+    line = {"step": 1, "kept_fraction": 0.9, "staleness_max": 2.0, "dropped": {"stale": 1}, "train_success": 0.5}
+    (done.out / "sao" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    with Store.open(done.settings.store) as store:
+        for task in range(20):
+            for which in stages.HELD_OUT:
+                store.add(episode(f"sft-{which}", task, float(task < 5)))
+                store.add(episode(f"sao-{which}", task, float(task < 15)))
+        store.add(episode("sao", 0, 1.0))
+    summary = json.loads(summarise(done).read_text())
+    assert summary["instances"]["sft_pass1"] == 0.25
+    assert summary["modules"]["rl_pass1"] == 0.75
+    assert summary["instances"]["ci_low"] > 0.2
+    assert (summary["episodes"], summary["updates"], summary["max_staleness"]) == (1, 1, 2.0)
+    assert summary["minutes"] == 2.0, "another arm's time is not this one's"
+    assert (done.out / "plots-sao" / "held-out.png").exists()
+
+
+def test_memory_is_told_beforehand() -> None:
+    settings = parse_config(LearnSettings, read_toml(RECIPES / "learn.toml"), origin="learn")
+    assert "134 M parameters" in memory_table(settings)

@@ -1,0 +1,210 @@
+"""The pages in a real browser, against a real server and a real store: what is seen, the keys, and accessibility (axe).
+
+Needs Debian's chromium and playwright; without them the tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from agentgym.store import Store
+from agentgym.store.records import FinishReason, ModelCall, Sampling, Step, VersionSpan
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe_package = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: agentgym doctor --for tests --fix")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, recorded, build) -> Iterator[str]:
+    """The address of `agentgym serve` over the usual trajectories and a long one."""
+    path = tmp_path_factory.mktemp("browser") / "store.db"
+    rng = np.random.default_rng(0)
+    prompt = rng.integers(0, 40_000, 300).astype(np.int32)
+    calls, steps = [], []
+    for number in range(12):
+        generation = rng.integers(0, 40_000, 80).astype(np.int32)
+        logprobs = -rng.exponential(1, 80).astype(np.float32)
+        spans = (VersionSpan(number // 6, 0, 80),)
+        calls.append(ModelCall(prompt, generation, logprobs, Sampling(), spans, FinishReason.STOP))
+        steps.append(
+            Step(number, "bash", {"command": f"echo needle{number}"}, f"needle{number}\n", exit_code=number % 5)
+        )
+        prompt = np.concatenate([prompt, generation, rng.integers(0, 40_000, 60).astype(np.int32)])
+    with Store.open(path) as store:
+        for one in recorded:
+            store.add(one)
+        store.add(build(id="long", calls=tuple(calls), steps=tuple(steps), created_at=9.0))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "agentgym", "serve", "--port", str(port), "--store", str(path)]
+    log = (path.parent / "log").open("wb")
+    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=path.parent, env=_environment())
+    try:
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/v1/health", trust_env=False)
+                break
+            except httpx.TransportError:
+                said = (path.parent / "log").read_text()
+                assert process.poll() is None, said
+                assert time.monotonic() < deadline, said
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser, server) -> Iterator:
+    context = browser.new_context(base_url=server, viewport={"width": 1200, "height": 900})
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: request.url.startswith(server) or faults.append(f"asks {request.url}"))
+    yield opened
+    context.close()
+    assert not faults
+
+
+def test_from_the_list_of_runs_to_a_token(page) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="run", exact=True).first.click()
+    page.get_by_role("link", name="trajectories").last.click()
+    page.wait_for_url("**/trajectories?run_id=run")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/trajectories/long")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tokens")
+    page.wait_for_selector("#heat[data-ready]")
+    page.keyboard.press("j")
+    assert "logprob" in page.locator("#token").inner_text()
+
+
+def test_steps_are_reached_by_key_by_link_and_by_search(page) -> None:
+    page.goto("/trajectories/long#step-7")
+    page.wait_for_selector("#step-7.current")
+    page.keyboard.press("j")
+    page.wait_for_selector("#step-8.current")
+    assert page.url.endswith("#step-8")
+    page.keyboard.press("x")  # the next that failed
+    page.wait_for_selector("#step-9.current")
+    page.keyboard.press("/")
+    page.keyboard.type("needle3")
+    assert page.locator("#found").inner_text() == "1 of 12 calls"
+    assert page.locator(".turn:visible").count() == 1
+
+
+def test_the_heat_map_shows_every_token_with_what_was_recorded(page, server) -> None:
+    columns = httpx.get(f"{server}/v1/trajectories/long/tokens", trust_env=False).json()
+    page.goto("/trajectories/long/tokens#call-3")
+    page.wait_for_selector("#heat[data-ready]")
+    first = columns["call"].index(3, columns["sampled"].index(1))
+    at = next(
+        place
+        for place in range(first, len(columns["ids"]))
+        if columns["call"][place] == 3 and columns["sampled"][place]
+    )
+    said = page.locator("#token").inner_text()
+    assert f"id {columns['ids'][at]} " in said
+    assert f"logprob {columns['logprobs'][at]} nats" in said
+    page.keyboard.press("ArrowRight")
+    assert f"position {at + 1} " in page.locator("#token").inner_text()
+    page.evaluate("document.querySelectorAll('#heat .block').forEach((one) => one.scrollIntoView())")
+    page.wait_for_function("document.querySelectorAll('#heat .block:not([data-drawn])').length === 0")
+    assert page.locator("#heat i").count() == len(columns["ids"])
+    assert page.locator("#heat i.s").count() == sum(columns["sampled"])
+    page.select_option("#colour", "version")
+    page.wait_for_selector("#heat i.v1")
+
+
+def test_a_hostile_trajectory_runs_nothing(page) -> None:
+    page.on("dialog", lambda dialog: pytest.fail(f"a recorded script ran: {dialog.message}"))
+    page.goto("/trajectories/hostile")
+    assert "<script>alert(1)</script>" in page.locator(".observation").inner_text()
+    page.goto("/trajectories/hostile/tokens")
+    page.wait_for_selector("#heat[data-ready]")
+
+
+def test_light_and_dark_are_kept(page) -> None:
+    page.goto("/")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    after = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert before != after
+    page.goto("/trajectories")
+    page.wait_for_selector("html[data-theme]")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == after
+
+
+def test_curves_are_drawn(page) -> None:
+    page.goto("/runs/run")
+    page.wait_for_selector("#charts[data-ready]")
+    assert page.locator("#charts canvas").count() == 3
+
+
+PAGES = (
+    "/",
+    "/runs/run",
+    "/runs/run/report",
+    "/trajectories",
+    "/trajectories/long",
+    "/trajectories/long/tokens",
+    "/tasks",
+    "/docs",
+    "/login",
+)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_accessible(browser, server, path, scheme) -> None:
+    context = browser.new_context(base_url=server, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(path)
+    if path.endswith("tokens"):
+        page.wait_for_selector("#heat[data-ready]")
+    page.add_script_tag(path=str(Path(axe_package.__file__).with_name("axe.min.js")))
+    found = page.evaluate("axe.run().then((result) => result.violations)")
+    context.close()
+    assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found] == []
+
+
+def test_a_phone_scrolls_only_down(browser, server) -> None:
+    context = browser.new_context(base_url=server, viewport={"width": 380, "height": 800})
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(path)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 380, (path, width)
+    context.close()

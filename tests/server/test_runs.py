@@ -1,0 +1,111 @@
+"""Long work: launched in a process of its own, watched, stopped, resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+import tomllib
+
+import httpx
+import pytest
+
+from agentgym.server import ServerSettings, create_app
+from agentgym.server.runs.launch import arguments_of
+from agentgym.server.runs.worker import command_line, toml
+
+
+@pytest.fixture
+async def client(filled, tmp_path):
+    settings = ServerSettings(runs_dir=tmp_path / "runs", max_running=2)
+    transport = httpx.ASGITransport(app=create_app(str(filled), settings), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as opened:
+        yield opened
+
+
+async def ended(client, run_id: str, patience: float = 120.0) -> dict:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        run = (await client.get(f"/v1/runs/{run_id}")).json()
+        if run["process"]["status"] != "running":
+            return run
+        await asyncio.sleep(0.3)
+    raise AssertionError(f"run {run_id} still runs")
+
+
+async def test_runs_of_a_command_line_are_counted_from_their_trajectories(client) -> None:
+    runs = {one["id"]: one for one in (await client.get("/v1/runs")).json()["items"]}
+    assert set(runs) == {"run", "other"}
+    assert (runs["run"]["episodes"], runs["run"]["solved"], runs["run"]["graded"]) == (2, 2, 2)
+    assert runs["other"]["terminations"] == {"environment_failure": 1}
+    assert runs["other"]["process"] is None
+    curves = (await client.get("/v1/runs/run/series")).json()["curves"]
+    assert {one["name"]: one["y"] for one in curves}["mean reward"] == [1.0, 1.0]
+
+
+async def test_a_launched_command_that_fails_says_so_and_keeps_its_log(client) -> None:
+    launched = await client.post(
+        "/v1/runs", json={"kind": "rollout", "id": "bad", "config": {"tasks": ["no-such-task"]}}
+    )
+    assert (launched.status_code, launched.json()["process"]["status"]) == (201, "running")
+    run = await ended(client, "bad")
+    assert (run["process"]["status"], run["process"]["exit_code"]) == ("failed", 2)
+    assert "no-such-task" in (await client.get("/v1/runs/bad/log")).text
+    async with client.stream("GET", "/v1/runs/bad/events") as stream:
+        lines = [line async for line in stream.aiter_lines()]
+    assert lines[0] == "event: progress"
+    assert json.loads(lines[1].removeprefix("data: "))["status"] == "failed"
+    assert lines[-3] == "event: end"
+    again = await client.post("/v1/runs/bad/resume")
+    assert again.json()["process"]["attempt"] == 2
+    await ended(client, "bad")
+
+
+async def test_a_stop_ends_the_command_and_a_kill_is_seen_as_lost(client) -> None:
+    # Validating every shipped task takes long enough to be stopped in the middle.
+    await client.post("/v1/runs", json={"kind": "validate", "id": "long", "config": {"tasks": ["all"]}})
+    stopped = await client.post("/v1/runs/long/stop")
+    assert stopped.status_code == 200
+    assert (await ended(client, "long"))["process"]["status"] in ("stopped", "lost")
+    await client.post("/v1/runs", json={"kind": "validate", "id": "killed", "config": {"tasks": ["all"]}})
+    launcher = client._transport.app.state.launcher
+    os.killpg(launcher.get("killed").pid, signal.SIGKILL)
+    assert (await ended(client, "killed"))["process"]["status"] == "lost"
+    assert (await client.post("/v1/runs/killed/stop")).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"kind": "rollout", "id": "../../etc"}, 422),
+        ({"kind": "rollout", "config": {"store": "/etc/passwd"}}, 422),
+        ({"kind": "train", "config": {"output": "/"}}, 422),
+        ({"kind": "replay", "config": {}}, 422),
+        ({"kind": "replay", "config": {"trajectory": "good", "--store": "x"}}, 422),
+        ({"kind": "rm", "config": {}}, 422),
+        ({"kind": "rollout", "unknown": 1}, 422),
+    ],
+)
+async def test_what_no_command_line_may_say_is_refused(client, body, status) -> None:
+    assert (await client.post("/v1/runs", json=body)).status_code == status
+
+
+async def test_no_more_runs_than_allowed(filled, tmp_path) -> None:
+    app = create_app(str(filled), ServerSettings(runs_dir=tmp_path, max_running=0))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        assert (await client.post("/v1/runs", json={"kind": "rollout"})).status_code == 429
+
+
+def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
+    command = command_line("replay", {"trajectory": "--store=x", "regrade": False}, "r", "s.db", tmp_path)
+    assert command == ["replay", "--no-regrade", "--store", "s.db", "--json", "--", "--store=x"]
+    assert arguments_of("validate", {"tasks": ["a", "b"], "repeats": 2}) == [
+        *("tasks", "validate", "--repeats=2", "--", "a", "b")
+    ]
+
+
+def test_a_config_comes_back_from_its_file_as_it_was_sent() -> None:
+    config = {"tasks": ['a"b\\\n', "ü🦀\x7f"], "rollouts": 3, "any_status": True, "rate": 1.5, "options": {"a": [1]}}
+    assert tomllib.loads(toml(config | {"left_out": None})) == config
