@@ -94,7 +94,7 @@ async def _spoilt(task: Task, failing: Sequence[str], backend: SandboxBackend, i
 
 def apart(tests: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Parts of the tests such that any two are without each other at least once: halves by each bit of their number."""
-    for bit in range((len(tests) - 1).bit_length()):
+    for bit in range(max(0, len(tests) - 1).bit_length()):
         for value in (0, 1):
             yield tuple(test for number, test in enumerate(tests) if number >> bit & 1 == value)
 

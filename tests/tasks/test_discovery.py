@@ -170,6 +170,7 @@ def test_any_two_tests_run_without_each_other(count):
     tests = [str(number) for number in range(count)]
     parts = [set(part) for part in apart(tests)]
 
+    assert all(parts)
     for one in tests:
         for other in tests:
             assert one == other or any(one in part and other not in part for part in parts)
