@@ -14,6 +14,7 @@ gradient.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import resource
 import subprocess
@@ -41,6 +42,8 @@ from trainer.objectives import OBJECTIVES, ActionTokens
 LENGTHS = (4096, 1792, 1024, 768, 512, 448, 384, 320)
 PROMPT, TURNS, TURN_TOKENS, OBSERVATION = 192, 16, 24, 40
 LAYERS, HIDDEN, VOCABULARY = 8, 576, 49152
+BEHAVIOUR = -10.8
+"""Recorded logprob of every token: about what an untrained model of this vocabulary gives."""
 
 
 def main() -> None:
@@ -51,6 +54,8 @@ def main() -> None:
     if given.part:
         print(json.dumps({"ours": ours, "trl": trl, "merged": merged}[given.part](given.scale)))
         return
+    if importlib.util.find_spec("trl") is None:
+        sys.exit("the anchor is missing: pip install --no-deps trl==1.16.0 && pip install datasets")
     found = {part: _measure(part, given.scale) for part in ("ours", "trl", "merged")}
     a, b, one = found["ours"], found["trl"], found["merged"]
     result = {
@@ -122,6 +127,7 @@ def trl(scale: float) -> dict[str, float]:
         "prompt_mask": torch.ones_like(prompts),
         "completion_ids": completions,
         "completion_mask": mask,
+        "old_per_token_logps": torch.full(completions.shape, BEHAVIOUR),
         "advantages": advantages,
     }
     watch = _Peak()
@@ -244,7 +250,7 @@ def _rows(scale: float) -> list[Row]:
     for length in _lengths(scale):
         tokens = torch.randint(1, VOCABULARY, (length,), generator=generator)
         positions = torch.arange(PROMPT, length)
-        rows.append(_row(tokens, positions, torch.full((len(positions),), -10.8)))
+        rows.append(_row(tokens, positions, torch.full((len(positions),), BEHAVIOUR)))
     return rows
 
 

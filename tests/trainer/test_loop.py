@@ -198,3 +198,14 @@ def test_reward_vectors_reach_the_rule_that_needs_them(policy_dir, tmp_path, pol
             store.add(sample(policy, seed=seed, group="g", reward_vector={"a": vector[0], "b": vector[1]}))
     report = train(config(policy_dir, url, tmp_path / "out", credit="vpo", objective="grpo", batch_trajectories=4))
     assert report.trajectories_used == 4
+
+
+def test_demonstrations_may_be_read_again_in_another_order(policy_dir, store_url, tmp_path) -> None:
+    settings = {"objective": "sft", "credit": "constant", "imitate": True, "passes": 2, "batch_trajectories": 3}
+    report = train(config(policy_dir, store_url, tmp_path / "out", steps=9, **settings))
+    state = json.loads((report.checkpoint / "state.json").read_text())
+    first, second = state["used"][:7], state["used"][7:]
+    assert sorted(first) == sorted(second), "each once in each pass, the scripted one too"
+    assert first != second
+    with pytest.raises(TrainConfigError, match="only demonstrations"):
+        config(policy_dir, store_url, tmp_path, passes=2)

@@ -118,7 +118,7 @@ async def test_a_generation_crosses_a_weight_update_and_says_where(
         assert served.version == 7
         answer = await running
         first, second = answer.versions
-        assert (first.version, second.version, second.end) == (0, 7, 400)
+        assert (first.version, second.version, second.end) == (0, 7, len(answer.token_ids))
         assert first.end == second.start > 0
         old, new = (gaps(model, prompt, answer, sampling) for model in (reference, changed))
         assert old[: first.end].max() < 1e-3
