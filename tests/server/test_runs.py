@@ -98,6 +98,22 @@ async def test_no_more_runs_than_allowed(filled, tmp_path) -> None:
         assert (await client.post("/v1/runs", json={"kind": "rollout"})).status_code == 429
 
 
+async def test_what_training_measured_is_a_curve(client) -> None:
+    store = client._transport.app.state.store
+    store.put_metrics("run", 1, {"loss": 2.0})
+    store.put_metrics("run", 2, {"loss": 1.0, "kl": 0.5})
+    found = {one["name"]: one for one in (await client.get("/v1/runs/run/series")).json()["curves"]}
+    assert (found["loss"]["x"], found["loss"]["y"], found["kl"]["y"]) == ([1, 2], [2.0, 1.0], [None, 0.5])
+
+
+def test_offline_training_names_whose_episodes_it_reads_and_online_training_its_own(tmp_path) -> None:
+    offline = command_line("train", {"run_id": "r1"}, "mine", "s.db", tmp_path)
+    assert "--run-id" not in offline
+    assert tomllib.loads((tmp_path / "config.toml").read_text()) == {"run_id": "r1"}
+    online = command_line("train", {"mode": "async"}, "mine", "s.db", tmp_path)
+    assert online[online.index("--run-id") + 1] == "mine"
+
+
 def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
     command = command_line("replay", {"trajectory": "--store=x", "regrade": False}, "r", "s.db", tmp_path)
     assert command == ["replay", "--no-regrade", "--store", "s.db", "--json", "--", "--store=x"]

@@ -38,6 +38,7 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _POSITIONAL: Mapping[str, str] = {"replay": "trajectory", "validate": "tasks"}
 """Commands that take no config file: the key of their argument; other keys become options."""
 _OURS = ("store", "output", "run_id")
+"""Keys that the server sets; offline training alone has another meaning for `run_id`: whose episodes it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class Launcher:
         run_id = run_id or f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         if not ID.fullmatch(run_id):
             raise RequestError(422, f"run id {run_id!r}: letters, digits, dot, dash and underscore, at most 100")
-        if refused := [key for key in config if key in _OURS]:
+        free = ("run_id",) if reads_stored_episodes(kind, config) else ()
+        if refused := [key for key in config if key in _OURS and key not in free]:
             raise RequestError(422, f"config keys {refused} are the server's to set", hint="leave them out")
         arguments_of(kind, config)  # a config that no command line can say is refused here
         self._check_room()
@@ -160,6 +162,11 @@ _children: list[subprocess.Popen[bytes]] = []
 def _reap() -> None:
     """Collect workers that have ended, so that none stays a zombie that looks alive."""
     _children[:] = [child for child in _children if child.poll() is None]
+
+
+def reads_stored_episodes(kind: RunKind, config: Mapping[str, Any]) -> bool:
+    """Whether a run rolls nothing out, so that its own id names no episodes."""
+    return kind == "train" and config.get("mode", "offline") == "offline"
 
 
 def arguments_of(kind: RunKind, config: Mapping[str, Any]) -> list[str]:

@@ -1,14 +1,15 @@
 """Curves of a run: what its episodes earned and cost in the order they came, and what its training steps measured.
 
-Long runs are cut into at most `POINTS` stretches of equally many episodes, each its mean. A training run's metrics are
-read from the `metrics.jsonl` beside its checkpoints, step by step.
+Long runs are cut into at most `POINTS` stretches of equally many episodes, each its mean. What training measured is in
+the store under the run's id where it rolled out too, else in the `metrics.jsonl` beside the checkpoints of a launched run.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,9 @@ class Curve:
 
 
 def curves(store: Store, run_id: str, launched: LaunchedRun | None) -> list[Curve]:
-    return [*_episodes(store, run_id), *(_training(launched.directory) if launched else ())]
+    stored = store.metrics(run_id)
+    measured = stored.items() if stored else _file(launched.directory) if launched else ()
+    return [*_episodes(store, run_id), *_training(measured)]
 
 
 def _episodes(store: Store, run_id: str) -> Iterator[Curve]:
@@ -53,25 +56,28 @@ def _episodes(store: Store, run_id: str) -> Iterator[Curve]:
         yield Curve(name, "episodes", ends, means)
 
 
-def _training(directory: Path) -> Iterator[Curve]:
+def _training(measured: Iterable[tuple[int, Mapping[str, float]]]) -> Iterator[Curve]:
+    steps: list[float] = []
+    values: dict[str, list[float | None]] = {}
+    for step, metrics in itertools.islice(measured, MOST_STEPS):
+        for name, value in metrics.items():
+            column = values.setdefault(name, [])
+            column += [None] * (len(steps) - len(column))
+            column.append(float(value) if math.isfinite(value) else None)
+        steps.append(step)
+    for name, column in values.items():
+        yield Curve(name, "policy updates", steps, column + [None] * (len(steps) - len(column)))
+
+
+def _file(directory: Path) -> Iterator[tuple[int, dict[str, float]]]:
     path = directory / "checkpoints" / "metrics.jsonl"
     if not path.is_file():
         return
-    steps: list[float] = []
-    values: dict[str, list[float | None]] = {}
     with path.open(encoding="utf-8") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
                 metrics = json.loads(line)
             except ValueError:
                 continue  # the last line of a run at work may be half written
-            steps.append(metrics.get("step", len(steps) + 1))
-            for name, value in metrics.items():
-                if name != "step" and isinstance(value, (int, float)) and not isinstance(value, bool):
-                    column = values.setdefault(name, [])
-                    column += [None] * (len(steps) - 1 - len(column))
-                    column.append(float(value) if math.isfinite(value) else None)
-            if len(steps) >= MOST_STEPS:
-                break
-    for name, column in values.items():
-        yield Curve(name, "policy updates", steps, column + [None] * (len(steps) - len(column)))
+            kept = {name: value for name, value in metrics.items() if type(value) in (int, float) and name != "step"}
+            yield metrics.get("step", number), kept
