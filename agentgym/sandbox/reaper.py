@@ -1,8 +1,9 @@
 """Removes from a Docker Engine what dead or expired owners left behind, judged from labels alone.
 
 Containers first (an image in use cannot go), then snapshots and unfinished builds. Where one was found, it looks again a
-moment later: a request that the dead owner had sent off may still become a container, and one that is going may not be gone. Cached images are not litter. What
-carries no label of ours is never touched, and an object another reaper got to first is not an error.
+moment later: a request that the dead owner had sent off may still become a container, and one that is going may not be
+gone. Cached images are not litter. What carries no label of ours is never touched, and an object another reaper got to
+first is not an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 from agentgym.sandbox.engine import Engine, EngineError
 from agentgym.sandbox.labels import KIND, Kind, abandoned
-
 
 _LOOKS = 5
 _PAUSE_S = 1.0

@@ -68,13 +68,19 @@ class Dockerd:
         self._process.wait()
 
     def stop(self) -> None:
-        """Whatever it has started is in its session, shims excepted, which end with their containers."""
+        """Whatever it has started is in its session; shims are not, and those of an engine that was killed stay."""
         if self._process is not None:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=30)
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+        for command in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError, ProcessLookupError):
+                if f"{self.root}/exec".encode() in command.read_bytes():
+                    children = [path.read_text().split() for path in command.parent.glob("task/*/children")]
+                    for pid in [*(int(child) for some in children for child in some), int(command.parent.name)]:
+                        os.kill(pid, signal.SIGKILL)
 
     def docker(self, *arguments: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
