@@ -70,7 +70,20 @@ def test_a_rollout_from_inside_the_cluster_ends_as_a_stored_reward(platform: lis
         assert time.monotonic() < deadline, said(platform)
         time.sleep(2)
     query = "select task_id, policy_kind, reward, termination from trajectory where run_id = 'dev'"
-    psql = ["exec", "postgres-0", "--", "psql", "-h", "/var/run/postgresql", "-U", "agentgym", "-d", "agentgym", "-tAc", query]
+    psql = [
+        "exec",
+        "postgres-0",
+        "--",
+        "psql",
+        "-h",
+        "/var/run/postgresql",
+        "-U",
+        "agentgym",
+        "-d",
+        "agentgym",
+        "-tAc",
+        query,
+    ]
     stored = subprocess.run([*platform, "-n", "agentgym", *psql], capture_output=True, text=True, check=True)
     assert stored.stdout.strip() == "tutorial-duration|scripted|1|submitted"
 
