@@ -36,9 +36,9 @@ from agentgym.verify import Grade
 from harness.policies.protocol import Generation
 from harness.profile import Profile, load_profile
 from harness.render import GuardedRenderer, assistant_turn, load_renderer
-from online.config import OnlineConfig
-from online.loop import Parts, train_online
-from online.rollouts import Acting
+from trainer.online.config import OnlineConfig
+from trainer.online.loop import Parts, train_online
+from trainer.online.rollouts import Acting
 from trainer.run import TrainEvent, TrainingRun
 
 ARMS = {

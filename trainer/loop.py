@@ -3,7 +3,7 @@
     report = train(TrainConfig(model=..., store=..., output=...), on_event=print)
 
 Each step ends with a checkpoint; its line in metrics.jsonl is written after it. A run that was killed goes on from
-its newest whole checkpoint, and uses no trajectory twice. (The loop that rolls out meanwhile is the package `online`.)
+its newest whole checkpoint, and uses no trajectory twice. (The loop that rolls out meanwhile is the package `trainer.online`.)
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from agentgym.cli.shared import backend_for, open_registry, usable
 from agentgym.errors import InputError
 from agentgym.models import resolve
 from agentgym.store import Store
-from online.config import OnlineConfig
 from trainer.config import TrainConfig
+from trainer.online.config import OnlineConfig
 
 if TYPE_CHECKING:
     from trainer.loop import OnEvent, TrainReport
@@ -52,8 +52,8 @@ def train_offline(config: TrainConfig, on_event: OnEvent) -> TrainReport:
 
 async def _online(config: OnlineConfig, on_event: OnEvent) -> TrainReport:
     quiet_transformers()
-    from online.assemble import assembled
-    from online.loop import train_online
+    from trainer.online.assemble import assembled
+    from trainer.online.loop import train_online
 
     registry = open_registry(config.store)
     tasks = usable(config.tasks, registry, split=config.task_split, any_status=config.any_status)

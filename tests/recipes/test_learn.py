@@ -12,10 +12,10 @@ from agentgym.config import parse_config, read_toml
 from agentgym.store import Store
 from agentgym.store.records import PolicyKind, Termination, Trajectory
 from harness.profile import load_profile
-from online.config import OnlineConfig
 from recipes.learn import stages
 from recipes.learn.settings import LearnSettings
 from recipes.learn.summary import memory_table, summarise
+from trainer.online.config import OnlineConfig
 
 RECIPES = Path(stages.__file__).parent
 

@@ -26,15 +26,15 @@ from agentgym.store import Store, Trajectory
 from agentgym.tasks import Task
 from harness.engine import EpisodeRunner
 from harness.engine import OnEvent as OnRollout
-from online.config import OnlineConfig
-from online.curriculum import Curriculum
-from online.measures import Board, Clock, rollout_measures
-from online.patience import PatientStore
-from online.publisher import Publisher
-from online.rollouts import Acting, Rollouts
 from trainer.evidence import Evidence
 from trainer.feed import Feed
 from trainer.loop import TrainReport
+from trainer.online.config import OnlineConfig
+from trainer.online.curriculum import Curriculum
+from trainer.online.measures import Board, Clock, rollout_measures
+from trainer.online.patience import PatientStore
+from trainer.online.publisher import Publisher
+from trainer.online.rollouts import Acting, Rollouts
 from trainer.run import OnEvent, TrainEvent, TrainingRun
 
 T = TypeVar("T")

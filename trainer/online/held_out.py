@@ -13,8 +13,8 @@ from agentgym.store import Store
 from agentgym.tasks import Task
 from harness.engine import run_rollouts
 from harness.jobs import plan
-from online.config import OnlineConfig
-from online.rollouts import Acting
+from trainer.online.config import OnlineConfig
+from trainer.online.rollouts import Acting
 
 
 def held_out_measurement(

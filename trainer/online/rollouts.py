@@ -31,9 +31,9 @@ from harness.jobs import Job
 from harness.policies.protocol import Policy
 from harness.profile import Profile
 from harness.render import GuardedRenderer
-from online.config import OnlineConfig
-from online.curriculum import Curriculum
-from online.errors import RolloutsStalled
+from trainer.online.config import OnlineConfig
+from trainer.online.curriculum import Curriculum
+from trainer.online.errors import RolloutsStalled
 
 _log = logging.getLogger(__name__)
 OnStored = Callable[[Trajectory], None]

@@ -16,6 +16,6 @@ a killed run loses its unfinished episodes and nothing else.
 Nothing but the command line imports this package.
 """
 
-from online.config import OnlineConfig
+from trainer.online.config import OnlineConfig
 
 __all__ = ["OnlineConfig"]

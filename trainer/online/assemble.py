@@ -13,12 +13,12 @@ from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 from harness.profile import load_profile
 from harness.render import load_renderer
-from online.config import OnlineConfig
-from online.held_out import held_out_measurement
-from online.loop import Parts
-from online.publisher import publisher_for
-from online.rollouts import Acting
 from trainer.errors import TrainConfigError
+from trainer.online.config import OnlineConfig
+from trainer.online.held_out import held_out_measurement
+from trainer.online.loop import Parts
+from trainer.online.publisher import publisher_for
+from trainer.online.rollouts import Acting
 
 POLICY = "policy"
 """The name online policies act under, so that a run's episodes keep their identity when it goes on."""

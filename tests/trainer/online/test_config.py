@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from online.assemble import assembled
-from online.config import OnlineConfig
 from trainer.errors import TrainConfigError
+from trainer.online.assemble import assembled
+from trainer.online.config import OnlineConfig
 
 
 def config(**values: object) -> OnlineConfig:
@@ -111,7 +111,7 @@ async def test_staleness_needs_versions(old_server: str) -> None:
 def test_tensorboard_shows_every_number_in_its_group(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from online.measures import Board
+    from trainer.online.measures import Board
 
     board = Board(tmp_path)
     board.write(1, {"train_success": 0.5, "kl": 0.1, "policy_loss": -1.0, "dropped/stale": 2.0, "staleness/3": 0.25})

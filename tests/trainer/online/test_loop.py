@@ -11,9 +11,9 @@ import pytest
 
 from agentgym.store import Store
 from harness.policies.protocol import PublishError
-from online.errors import RolloutsStalled
-from online.loop import train_online
 from trainer import checkpoint
+from trainer.online.errors import RolloutsStalled
+from trainer.online.loop import train_online
 from trainer.run import TrainEvent
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("alternating")]

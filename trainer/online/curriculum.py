@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.tasks import Task
-from online.config import CurriculumRules
-from online.errors import RolloutsStalled
+from trainer.online.config import CurriculumRules
+from trainer.online.errors import RolloutsStalled
 
 
 class Curriculum:

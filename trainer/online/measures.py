@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from online.rollouts import Tally
+from trainer.online.rollouts import Tally
 
 
 @dataclass(slots=True)

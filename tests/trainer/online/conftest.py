@@ -32,10 +32,10 @@ from agentgym.verify import Grade
 from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
 from harness.profile import Limits, Profile, load_profile
 from harness.render import load_renderer
-from online.config import OnlineConfig
-from online.loop import Parts
-from online.publisher import publisher_for
-from online.rollouts import Acting
+from trainer.online.config import OnlineConfig
+from trainer.online.loop import Parts
+from trainer.online.publisher import publisher_for
+from trainer.online.rollouts import Acting
 
 torch.set_num_threads(1)
 

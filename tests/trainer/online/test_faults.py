@@ -20,10 +20,10 @@ from agentgym.store import Store
 from agentgym.store.records import Termination
 from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 from harness.render import load_renderer
-from online.loop import Parts, train_online
-from online.publisher import publisher_for
-from online.rollouts import Acting
 from trainer import checkpoint
+from trainer.online.loop import Parts, train_online
+from trainer.online.publisher import publisher_for
+from trainer.online.rollouts import Acting
 from trainer.run import TrainEvent
 
 

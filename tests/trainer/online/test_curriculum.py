@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from agentgym.tasks import Task
-from online.config import CurriculumRules
-from online.curriculum import Curriculum
-from online.errors import RolloutsStalled
+from trainer.online.config import CurriculumRules
+from trainer.online.curriculum import Curriculum
+from trainer.online.errors import RolloutsStalled
 
 
 @pytest.fixture
