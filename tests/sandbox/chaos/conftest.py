@@ -93,8 +93,13 @@ class Dockerd:
         )
 
     def left(self) -> list[str]:
-        """Everything of ours that should not outlive a run: containers, snapshots, unfinished builds."""
-        containers = self.docker("ps", "-aq", "--filter", f"label={KIND}").stdout.decode().split()
+        """Everything of ours that should not outlive a run: containers, snapshots, unfinished builds.
+
+        An engine (20.10) that was killed while it removed a container may go on listing it, and answer "no such container" to
+        everything else: that is a row in its list, not a container.
+        """
+        listed = self.docker("ps", "-aq", "--filter", f"label={KIND}").stdout.decode().split()
+        containers = [one for one in listed if self.docker("inspect", one, check=False).returncode == 0]
         kinds = [f"label={KIND}={kind}" for kind in ("snapshot", "build")]
         return containers + [
             line for kind in kinds for line in self.docker("images", "-q", "--filter", kind).stdout.decode().split()
