@@ -191,6 +191,7 @@ class Channel:
         )
 
     async def _raise_cut(self, cut: TransportError) -> NoReturn:
+        self._drop_idle()  # they may be cut too, and not know it yet
         self._give_back(await self._take_lane())  # raises SandboxGone where more than the connection was lost
         raise cut
 

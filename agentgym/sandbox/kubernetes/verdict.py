@@ -66,8 +66,9 @@ def over(pod: Thing) -> SandboxError | None:
             return OutOfMemory(f"pod {name} was killed at its memory limit")
         if ended.get("exitCode") == 0:
             return LifetimeOver(f"pod {name}: the lifetime of the sandbox is over")
-        why = f"{ended.get('reason')}, exit code {ended.get('exitCode')} {ended.get('message', '')}".rstrip()
-        return SandboxGone(f"pod {name} has ended: {why}")
+        if "deletionTimestamp" not in pod["metadata"]:
+            why = f"{ended.get('reason')}, exit code {ended.get('exitCode')} {ended.get('message', '')}".rstrip()
+            return SandboxGone(f"pod {name} has ended: {why}")
     if "deletionTimestamp" in pod["metadata"]:
         return Deleted(f"pod {name} is being deleted, and not by its owner")
     return None
