@@ -39,7 +39,7 @@ async def main():
         return [result.exit_code, result.text]
     seen = {
         "host_uid": os.getuid(),
-        "enforced": backend.enforced,
+        "enforced": backend.engine.enforced,
         "uid": await run("id -u"),
         "git": await run("git log --oneline | wc -l; git ls-files; git status --short"),
         "six": await run("python -c 'import six; print(six.__version__)'"),
@@ -53,7 +53,7 @@ async def main():
     await copy.exec("echo changed > f")
     seen["original"] = await run("cat f")
     await backend.close()
-    seen["left"] = [path.name for path in backend.root.iterdir()]
+    seen["left"] = [path.name for path in backend.engine.root.iterdir()]
     print(json.dumps(seen))
 
 asyncio.run(main())
