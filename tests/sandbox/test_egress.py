@@ -115,4 +115,5 @@ async def test_limits_ask_for_it_and_a_killed_relay_is_started_again(backend: Sa
         seen = await sandbox.exec("python3 /tmp/fetch.py http://elsewhere.example.com/ ''")
         assert seen.text.startswith("403 agentgym: elsewhere.example.com is not among the hosts"), seen.text
         await sandbox.exec("kill -9 -1; sleep 1")
-    assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")).text.split() == ["lo"]
+    if backend.name != "kubernetes":  # a pod has its interface, and policies that close it (kubernetes/test_probe.py)
+        assert (await sandbox.exec("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '")).text.split() == ["lo"]
