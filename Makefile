@@ -17,12 +17,12 @@ quickstart: $(VENV)/.runtime ## Set everything up and run the whole loop on real
 	@$(BIN)/agentgym doctor --for quickstart --fix
 	@$(BIN)/agentgym quickstart
 
-test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite
+test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite (KUBERNETES=1: on a cluster too)
 	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory swebench || echo "no swebench here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" k8s/dev/with $(BIN)/python -m pytest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(if $(KUBERNETES),k8s/dev/with) $(BIN)/python -m pytest
 
 swebench: $(SWEBENCH)/.ready ## Set up the packages that rows of SWE-bench and SWE-smith are graded with
 

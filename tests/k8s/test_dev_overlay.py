@@ -24,7 +24,7 @@ PATIENCE_S = 240
 @pytest.fixture(scope="module")
 def kubectl() -> list[str]:
     if not os.environ.get("AGENTGYM_KUBERNETES"):
-        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test does)")
+        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test KUBERNETES=1 does)")
     program = Path(sys.executable).with_name("kubectl")
     found = str(program) if program.exists() else shutil.which("kubectl")
     if found is None:

@@ -26,7 +26,7 @@ Start = Callable[..., Awaitable[Sandbox]]
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["docker", "kubernetes", "local"])
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[ManagedBackend]:
     if request.param == "kubernetes" and not os.environ.get("AGENTGYM_KUBERNETES"):
-        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test does)")
+        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test KUBERNETES=1 does)")
     try:
         opened = await open_backend(request.param, owner="tests")
     except BackendUnavailable as error:

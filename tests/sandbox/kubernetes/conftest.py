@@ -24,7 +24,7 @@ Open = Callable[..., Awaitable[KubernetesBackend]]
 @pytest.fixture(scope="session")
 def config() -> KubernetesConfig:
     if not os.environ.get("AGENTGYM_KUBERNETES"):
-        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test does)")
+        pytest.skip("no development cluster: k8s/dev/with starts one for a command (make test KUBERNETES=1 does)")
     return KubernetesConfig.load()
 
 
