@@ -109,7 +109,7 @@ def graded(**verdicts: str) -> Grade:
     [
         ({}, {}, ""),
         ({"keeps": "failed"}, {}, ""),
-        ({"decides": "failed"}, {}, "1 FAIL_TO_PASS tests depend on the hash seed or the time zone: decides"),
+        ({"decides": "failed"}, {}, "1 FAIL_TO_PASS tests depend on order, hash seed or time zone: decides"),
         ({}, {"keeps": "missing"}, "1 tests are flaky: keeps"),
         ({"keeps": "failed"}, {"keeps": "failed"}, "1 tests are flaky: keeps"),
     ],

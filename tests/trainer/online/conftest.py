@@ -78,7 +78,7 @@ async def backend() -> AsyncIterator[SandboxBackend]:
 
 @pytest.fixture(scope="session")
 def task() -> Task:
-    return load_task(Path(__file__).resolve().parents[2] / "environments" / "tutorial-duration")
+    return load_task(Path(__file__).resolve().parents[3] / "environments" / "tutorial-duration")
 
 
 @pytest.fixture
