@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from agentgym.store import CorruptError, InvalidTrajectoryError, NotFoundError, Store, StoreError, Trajectory
+from agentgym.store import (
+    CorruptError,
+    InvalidTrajectoryError,
+    NotFoundError,
+    Store,
+    StoreError,
+    Trajectory,
+    TrajectorySummary,
+)
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.stream import OnCorrupt, log_corrupt
 
@@ -37,6 +45,9 @@ class PatientStore(Store):
 
     def get(self, id_or_prefix: str) -> Trajectory:
         return self._insist(lambda: super(PatientStore, self).get(id_or_prefix))
+
+    def summary(self, id_or_prefix: str) -> TrajectorySummary:
+        return self._insist(lambda: super(PatientStore, self).summary(id_or_prefix))
 
     def iter(
         self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
