@@ -160,6 +160,7 @@ async def test_without_demand_the_shelf_empties(open_with, image: Image, monkeyp
 
 
 async def test_close_ends_the_warm_ones_too(open_with, image: Image, backend: ManagedBackend):
+    await backend.reap()  # what killed processes of other tests left is not counted below
     managed = await open_with()
     await warmed(managed, image)
     await managed.start(image, LIMITS)
