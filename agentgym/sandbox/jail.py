@@ -175,7 +175,10 @@ class JailProcess:
         self._waiting: dict[int, asyncio.Future[int]] = {}
         self._count = 0
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Closed only once nobody waits for it: the loop goes on knowing the number of a descriptor that is closed earlier, and
+        # the channel of the next sandbox, which gets the same number, would never be heard.
         self._reader = asyncio.create_task(self._read())
+        self._reader.add_done_callback(lambda _: channel.close())
         self.gone = False
         self.pid: int | None = None
 
@@ -252,7 +255,6 @@ class JailProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
-        self._reader.cancel()
 
     async def _send(self, message: bytes, descriptors: Sequence[int]) -> None:
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
@@ -289,4 +291,4 @@ class JailProcess:
                 future.set_exception(SandboxGone(reason))
                 future.exception()  # retrieved: nobody may be waiting any more
         self._waiting.clear()
-        self._channel.close()
+        self._reader.cancel()

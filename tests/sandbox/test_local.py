@@ -244,3 +244,18 @@ def test_a_tree_with_locked_directories_can_be_removed(tmp_path: Path):
     remove_tree(tmp_path / "tree")
     assert not (tmp_path / "tree").exists()
     assert layer_root().name == "layers"
+
+
+async def test_starts_while_others_close_are_heard(backend: LocalBackend, make_spec: MakeSpec):
+    """A channel may get the descriptor number that a closing one has just given up."""
+    image = await backend.ensure_image(make_spec(f"{BASE}WORKDIR /testbed\n"))
+    old = [await backend.start(image, Limits()) for _ in range(2)]
+    for _ in range(6):
+        async with asyncio.timeout(10):
+            starting = [asyncio.create_task(backend.start(image, Limits())) for _ in range(2)]
+            for sandbox in old:
+                await sandbox.close()
+            old = await asyncio.gather(*starting)
+    for sandbox in old:
+        assert (await sandbox.exec("echo alive")).output == b"alive\n"
+        await sandbox.close()

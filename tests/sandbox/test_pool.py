@@ -28,8 +28,6 @@ def starts_take_under_a_second(backend: ManagedBackend) -> None:
     """The pool is one mechanism in front of every engine; what is timed here needs an engine that starts quickly."""
     if backend.name == "kubernetes":
         pytest.skip("a pod takes seconds to start and to go, the pool is timed on the other engines")
-    if backend.name == "local":
-        pytest.skip("KNOWN FAULT: on local a second warm sandbox does not come within 20 s; to be found and mended")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
