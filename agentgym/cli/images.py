@@ -1,4 +1,7 @@
-"""`agentgym images`: build what sandboxes start from, look at it, get its disk space back, and take it elsewhere."""
+"""`agentgym images`: build what sandboxes start from, look at it, get its disk space back, and take it elsewhere.
+
+What knows the engine is imported inside the commands: its client is slow to load, and every command of ours loads this file.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, NAMES, STORE, backend_for, open_registry, resolve_tasks
 from agentgym.errors import AgentGymError
-from agentgym.sandbox import BackendName, bundle, inventory
-from agentgym.sandbox.images import connect
+from agentgym.sandbox import BackendName
 from agentgym.sandbox.protocol import BackendUnavailable, Image, ImageError, SandboxBackend
 from agentgym.tasks import Task
 
@@ -54,6 +56,9 @@ def build(
 
 def list_images(as_json: JSON = False) -> None:
     """List the images this machine holds, for every backend that answers; sizes include what images share."""
+    from agentgym.sandbox import inventory
+    from agentgym.sandbox.images import connect
+
     found = inventory.local_images()
     with contextlib.suppress(BackendUnavailable):
         found = inventory.docker_images(connect()) + found
@@ -71,6 +76,9 @@ def prune(
     as_json: JSON = False,
 ) -> None:
     """Remove task images that no sandbox uses; they are built again when needed. Not while images are being built."""
+    from agentgym.sandbox import inventory
+    from agentgym.sandbox.images import connect
+
     freed = {"local": inventory.prune_local(everything=everything)}
     removed: list[str] = []
     with contextlib.suppress(BackendUnavailable):
@@ -86,6 +94,9 @@ def export(
     as_json: JSON = False,
 ) -> None:
     """Write the Docker images of tasks into one file, built where they are missing; shared layers are written once."""
+    from agentgym.sandbox import bundle
+    from agentgym.sandbox.images import connect
+
     built = asyncio.run(_images(resolve_tasks(names, open_registry(store)), "images export"))
     entries = bundle.export(connect(), built, output)
     text = f"{output}: {len(entries)} images, {output.stat().st_size / 2**20:.0f} MB"
@@ -96,6 +107,9 @@ def import_(
     file: Annotated[Path, typer.Argument(help="What `agentgym images export` wrote.")], as_json: JSON = False
 ) -> None:
     """Give this machine's engine the images of a file; each is checked against the content address in its list."""
+    from agentgym.sandbox import bundle
+    from agentgym.sandbox.images import connect
+
     entries = bundle.load(connect(), file)
     lines = [f"{entry.name}: {entry.ref}" for entry in entries]
     emit({"images": [asdict(entry) for entry in entries]}, "\n".join(lines), as_json=as_json)
@@ -108,6 +122,9 @@ def push(
     as_json: JSON = False,
 ) -> None:
     """Push the Docker images of tasks to a registry, each under its content-addressed tag."""
+    from agentgym.sandbox import bundle
+    from agentgym.sandbox.images import connect
+
     built = asyncio.run(_images(resolve_tasks(names, open_registry(store)), "images push"))
     client = connect()
     pushed = {image.spec.name: bundle.push(client, image, to) for image in built}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,10 @@ from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry
 from agentgym.errors import InputError
-from agentgym.tasks.mutation import mutate
-from agentgym.tasks.mutation.bases import Base, directory_base, release_base, snippet_bases
-from agentgym.tasks.mutation.family import FamilyReport
-from agentgym.tasks.mutation.sets import parse_counts
+
+if TYPE_CHECKING:
+    from agentgym.tasks.mutation.bases import Base
+    from agentgym.tasks.mutation.family import FamilyReport
 
 
 def register(group: typer.Typer) -> None:
@@ -47,6 +47,8 @@ def mutate_code(
     as_json: JSON = False,
 ) -> None:
     """Put new bugs into healthy code and keep those that its tests notice. Without --sets no source module is in both splits."""
+    from agentgym.tasks.mutation.sets import parse_counts  # the package brings LibCST
+
     wanted = parse_counts(sets) if sets else count
     report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show_code=show_code))
     if not report.directories:
@@ -69,6 +71,9 @@ def _family_text(facts: dict[str, Any], out: Path) -> str:
 
 
 async def _mutate(sources: list[str], wanted: Any, out: Path, name: Any, **options: Any) -> FamilyReport:
+    from agentgym.tasks.mutation import mutate
+    from agentgym.tasks.mutation.bases import directory_base, release_base, snippet_bases
+
     async with backend_for(name, owner="mutate") as opened:
         bases: list[Base] = []
         for source in sources:
