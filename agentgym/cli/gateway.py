@@ -11,10 +11,8 @@ from pydantic import Field
 
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, stderr
-from agentgym.cli.policy import load_policy, load_tokenizer
+from agentgym.cli.policy import PolicyChoice, load_policy, load_tokenizer
 from agentgym.cli.shared import backend_for, default_store, open_registry, resolve_tasks
-from agentgym.config import Config
-from agentgym.models import DEFAULT_MODEL
 from agentgym.sandbox import BackendName
 from agentgym.store import Store
 from agentgym.tasks import Task, TaskError
@@ -22,16 +20,9 @@ from agentgym.tasks import Task, TaskError
 KEY_VARIABLE = "AGENTGYM_GATEWAY_KEY"
 
 
-class GatewayConfig(Config):
+class GatewayConfig(PolicyChoice):
     """Which policy is served, where, and into which store its episodes go."""
 
-    model: str = Field(
-        DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
-    )
-    tokenizer: str | None = Field(None, description="For a server: the directory or hub id its tokenizer comes from.")
-    policy_version: int | None = Field(
-        None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
-    )
     profile: str = Field("gateway", description="Budgets and sampling: a shipped harness profile or a TOML file.")
     own_sampling: bool = Field(False, description="Sample as the profile says, whatever an agent asks for.")
     host: str = Field("127.0.0.1", description="Address to listen on.")

@@ -6,12 +6,27 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from agentgym.cli.output import stderr
+from agentgym.config import Config
 from agentgym.errors import InputError
-from agentgym.models import explaining, resolve
+from agentgym.models import DEFAULT_MODEL, explaining, resolve
 
 if TYPE_CHECKING:
     from harness.policies.protocol import Policy
+
+
+class PolicyChoice(Config):
+    """Which policy acts, for every command that lets one act."""
+
+    model: str = Field(
+        DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
+    )
+    tokenizer: str | None = Field(None, description="For a server: the directory or hub id its tokenizer comes from.")
+    policy_version: int | None = Field(
+        None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
+    )
 
 
 def version_of(place: Path | str) -> int:

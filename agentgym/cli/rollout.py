@@ -18,11 +18,9 @@ from rich.table import Table
 
 from agentgym.cli.options import config_command
 from agentgym.cli.output import emit, progress, stderr
-from agentgym.cli.policy import load_policy, load_tokenizer
+from agentgym.cli.policy import PolicyChoice, load_policy, load_tokenizer
 from agentgym.cli.shared import backend_for, default_store, open_registry, usable
-from agentgym.config import Config
 from agentgym.errors import AgentGymError, InputError
-from agentgym.models import DEFAULT_MODEL
 from agentgym.sandbox import BackendName
 from agentgym.store import Store, TrajectorySummary
 from agentgym.tasks import Task
@@ -35,19 +33,12 @@ if TYPE_CHECKING:
     from harness.profile import Profile
 
 
-class RolloutConfig(Config):
+class RolloutConfig(PolicyChoice):
     """Which policy acts on which tasks, where, and into which store."""
 
     tasks: list[str] = Field([], description='Task ids or directories, or "all".')
     policy: Literal["model", "gold", "edit", "empty"] = Field(
         "model", description="model: samples; gold: plays the solution; edit: as edit calls; empty: submits at once."
-    )
-    model: str = Field(
-        DEFAULT_MODEL, description="Shipped name, transformers directory, hub id, or URL of a vLLM server."
-    )
-    tokenizer: str | None = Field(None, description="For a server: the directory or hub id its tokenizer comes from.")
-    policy_version: int | None = Field(
-        None, ge=0, description="Recorded with every sampled token (default: what a trainer's checkpoint says, else 0)."
     )
     profile: list[str] = Field(
         [],
