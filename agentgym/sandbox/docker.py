@@ -27,13 +27,13 @@ from docker import APIClient
 from agentgym.sandbox import archive, files, images, outside, reaper, shell
 from agentgym.sandbox.capacity import Capacity
 from agentgym.sandbox.channel import Channel
+from agentgym.sandbox.channel_sandbox import ChannelSandbox
 from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
 from agentgym.sandbox.lane import Lane, LaneClosed
 from agentgym.sandbox.pid1 import pid1
 from agentgym.sandbox.protocol import (
-    ExecResult,
     FileError,
     Image,
     ImageSpec,
@@ -48,7 +48,7 @@ _SPARE_PIDS = 32
 """Process slots beyond the limit while a rescue needs to start a shell in a full sandbox."""
 
 
-class DockerSandbox:
+class DockerSandbox(ChannelSandbox):
     """One container and the channel into it. Made by `DockerBackend.start`."""
 
     backend = "docker"
@@ -71,33 +71,9 @@ class DockerSandbox:
         self._run_as = user
         self._on_close = on_close
         self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
-        self._removal: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         await self._channel.open()
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        timeout: float = 60.0,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stateful: bool = False,
-        output_limit: int = 1_000_000,
-        stdin: bytes | None = None,
-    ) -> ExecResult:
-        if self._removal is not None:
-            raise SandboxGone(f"sandbox {self.id[:12]} is closed")
-        return await self._channel.exec(
-            command, timeout=timeout, cwd=cwd, env=env, stateful=stateful, output_limit=output_limit, stdin=stdin
-        )
-
-    async def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        return await files.read_file(self, path, max_bytes)
-
-    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await files.write_file(self, path, data, mode)
 
     async def upload(self, source: Path, target: str) -> None:
         target = files.checked(target)
@@ -146,13 +122,14 @@ class DockerSandbox:
         self._channel.disk_full = True
         await self._rescue()
 
-    async def close(self) -> None:
-        if self._removal is None:
-            await self._channel.close()
-            self._on_close(self.id)
-            removal = asyncio.to_thread(_remove_container, self._engine, self.id)
-            self._removal = asyncio.ensure_future(removal)
-        await asyncio.shield(self._removal)
+    def _check(self) -> None:
+        if self._closing is not None:
+            raise SandboxGone(f"sandbox {self.id[:12]} is closed")
+
+    async def _close(self) -> None:
+        await self._channel.close()
+        self._on_close(self.id)
+        await asyncio.to_thread(_remove_container, self._engine, self.id)
 
     async def _user(self) -> tuple[int, int]:
         result = await self._channel.exec("id -u; id -g", cwd="/")

@@ -7,12 +7,28 @@ stdout, never in an argument. Whole trees go through `archive.py`.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Awaitable
+from typing import Protocol
 
-from agentgym.sandbox.protocol import ExecResult, FileError, Sandbox
+from agentgym.sandbox.protocol import ExecResult, FileError
 from agentgym.sandbox.shell import quote
 
 MAX_READ_BYTES = 1 << 30
 _TIMEOUT_S = 120.0
+
+
+class Executes(Protocol):
+    """The part of a sandbox that files need."""
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float = ...,
+        cwd: str | None = ...,
+        output_limit: int = ...,
+        stdin: bytes | None = ...,
+    ) -> Awaitable[ExecResult]: ...
 
 
 def checked(path: str) -> str:
@@ -22,7 +38,7 @@ def checked(path: str) -> str:
     return posixpath.normpath(path)
 
 
-async def read_file(sandbox: Sandbox, path: str, max_bytes: int | None = None) -> bytes:
+async def read_file(sandbox: Executes, path: str, max_bytes: int | None = None) -> bytes:
     """The content of a regular file; FileError where it is missing, no file, not readable, or larger than `max_bytes`."""
     limit = MAX_READ_BYTES if max_bytes is None else max_bytes
     name = _word(checked(path))
@@ -37,7 +53,7 @@ async def read_file(sandbox: Sandbox, path: str, max_bytes: int | None = None) -
     return result.output
 
 
-async def write_file(sandbox: Sandbox, path: str, data: bytes, mode: int | None = None) -> None:
+async def write_file(sandbox: Executes, path: str, data: bytes, mode: int | None = None) -> None:
     """Replaces the content of a file; its parents are made."""
     path = checked(path)
     name = _word(path)

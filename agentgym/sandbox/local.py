@@ -26,6 +26,7 @@ from pathlib import Path
 
 from agentgym.sandbox import archive, cgroups, files, hostbase, labels, localbuild, ownfs, seccomp
 from agentgym.sandbox.channel import Channel, Stream
+from agentgym.sandbox.channel_sandbox import ChannelSandbox
 from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.finish import AGENT_HOME
 from agentgym.sandbox.jail import SANDBOX_UID, Jail, JailProcess
@@ -35,7 +36,6 @@ from agentgym.sandbox.process import run_logged
 from agentgym.sandbox.programs import Ended, open_program, run_program
 from agentgym.sandbox.protocol import (
     BackendUnavailable,
-    ExecResult,
     FileError,
     Image,
     ImageSpec,
@@ -45,7 +45,7 @@ from agentgym.sandbox.protocol import (
 )
 
 
-class LocalSandbox:
+class LocalSandbox(ChannelSandbox):
     """See `agentgym.sandbox.protocol.Sandbox`."""
 
     backend = "local"
@@ -69,33 +69,10 @@ class LocalSandbox:
         self._env = {**record.env, "AGENTGYM_PIDS": str(limits.pids)}
         self._channel = Channel(self.open_stream, workdir=record.workdir, rescue=jail.kill_all)
         self._expiry: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Task[None] | None = None
 
     async def open_stream(self) -> Stream:
         stream, _ = await open_program(self._jail, ["/bin/sh"], env=self._env, cwd=self._record.workdir)
         return stream
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        timeout: float = 60.0,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stateful: bool = False,
-        output_limit: int = 1_000_000,
-        stdin: bytes | None = None,
-    ) -> ExecResult:
-        self._check()
-        return await self._channel.exec(
-            command, timeout=timeout, cwd=cwd, env=env, stateful=stateful, output_limit=output_limit, stdin=stdin
-        )
-
-    async def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        return await files.read_file(self, path, max_bytes)
-
-    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await files.write_file(self, path, data, mode)
 
     async def upload(self, source: Path, target: str) -> None:
         target = files.checked(target)
@@ -133,11 +110,6 @@ class LocalSandbox:
     async def stop_writing(self) -> None:
         self._channel.disk_full = True
         await self._jail.kill_all()
-
-    async def close(self) -> None:
-        if self._closing is None:  # one task for all callers, and it goes on when a caller is cancelled
-            self._closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._closing)
 
     def _check(self) -> None:
         if self._jail.gone or self._closing is not None:

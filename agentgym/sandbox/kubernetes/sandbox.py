@@ -12,26 +12,27 @@ import contextlib
 import posixpath
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from agentgym.sandbox import archive, files, shell
 from agentgym.sandbox.channel import Channel
+from agentgym.sandbox.channel_sandbox import ChannelSandbox
 from agentgym.sandbox.kubernetes import snapshot
 from agentgym.sandbox.kubernetes.cluster import Cluster
 from agentgym.sandbox.kubernetes.stream import PodStream
 from agentgym.sandbox.labels import lease
 from agentgym.sandbox.lane import Lane, LaneClosed
-from agentgym.sandbox.protocol import ExecResult, FileError, Image, Limits, SandboxGone, TransportError
+from agentgym.sandbox.protocol import FileError, Image, Limits, SandboxGone, TransportError
 
 _CHUNK = 1 << 18
 _SNAPSHOT_S = 24 * 3600.0
 _RESCUE_S = 30.0
 
 
-class KubernetesSandbox:
+class KubernetesSandbox(ChannelSandbox):
     """See `agentgym.sandbox.protocol.Sandbox`. Made by `KubernetesBackend.start`."""
 
     backend = "kubernetes"
@@ -45,7 +46,6 @@ class KubernetesSandbox:
         self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
         self._guard: asyncio.Task[tuple[PodStream, Lane]] | None = None
         self._began = 0.0  # by the pod's clock
-        self._removal: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Opens the channel, and asks for the time, from which on all changes are the sandbox's own."""
@@ -58,28 +58,6 @@ class KubernetesSandbox:
             await guard
         except (LaneClosed, TimeoutError) as error:
             raise TransportError(f"no second shell in sandbox {self.id}: {error!r}") from error
-
-    async def exec(
-        self,
-        command: str,
-        *,
-        timeout: float = 60.0,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stateful: bool = False,
-        output_limit: int = 1_000_000,
-        stdin: bytes | None = None,
-    ) -> ExecResult:
-        self._check()
-        return await self._channel.exec(
-            command, timeout=timeout, cwd=cwd, env=env, stateful=stateful, output_limit=output_limit, stdin=stdin
-        )
-
-    async def read_file(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        return await files.read_file(self, path, max_bytes)
-
-    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await files.write_file(self, path, data, mode)
 
     async def upload(self, source: Path, target: str) -> None:
         target = files.checked(target)
@@ -125,11 +103,6 @@ class KubernetesSandbox:
             script = snapshot.restore(stored.names, stored.archive)
             await self._run([script], "cannot restore a snapshot", stdin=data, shell="bash")
 
-    async def close(self) -> None:
-        if self._removal is None:  # one task for all callers, and it goes on when a caller is cancelled
-            self._removal = asyncio.ensure_future(self._close())
-        await asyncio.shield(self._removal)
-
     async def _close(self) -> None:
         await self._channel.close()
         if self._guard is not None:
@@ -140,7 +113,7 @@ class KubernetesSandbox:
         self._forget()
 
     def _check(self) -> None:
-        if self._removal is not None:
+        if self._closing is not None:
             raise SandboxGone(f"sandbox {self.id} is closed")
 
     # -- processes in the pod -----------------------------------------------------------------------------------------
