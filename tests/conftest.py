@@ -1,4 +1,4 @@
-"""What all tests share: where the real rows lie."""
+"""What all tests share: where the real rows lie, and which Python has vLLM. Servers that tests start stand in `servers.py`."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def shared() -> Path:
     if not path.is_dir():
         pytest.skip(f"real rows are not here: {path} (set AGENTGYM_SHARED)")
     return path
+
+
+@pytest.fixture(scope="session")
+def vllm_python() -> str:
+    """A Python of its own that has vLLM, since vLLM pins another torch than ours."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    python = os.environ.get("AGENTGYM_VLLM_PYTHON") or str(cache / "agentgym" / "vllm-venv" / "bin" / "python")
+    if not Path(python).exists():
+        pytest.skip(f"no vLLM: {python} does not exist (name a Python that has it with AGENTGYM_VLLM_PYTHON)")
+    return python

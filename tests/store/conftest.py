@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from servers import Postgres
 
 from agentgym.store import Store
 from agentgym.store.records import (
@@ -92,57 +86,11 @@ def make_trajectory() -> MakeTrajectory:
     return _make_trajectory
 
 
-def _postgres_programs() -> Path | None:
-    found = shutil.which("initdb")
-    places = [Path(found).parent] if found else []
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[sa.URL]:
-    """A PostgreSQL server of our own on a Unix socket, as an unprivileged user (it refuses root)."""
-    programs = _postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
-    pytest.importorskip("psycopg", reason="psycopg is not installed (pip install 'agentgym[postgres]')")
-    user = getpass.getuser()
-    account: dict[str, Any] = {}
-    home = Path(tempfile.mkdtemp(prefix="agentgym-pg-"))
-    if os.getuid() == 0:
-        entry = next((e for e in pwd.getpwall() if e.pw_name == "postgres"), pwd.getpwnam("nobody"))
-        user, account = entry.pw_name, {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        os.chown(home, entry.pw_uid, entry.pw_gid)
-    data = home / "data"
-    initialise = [programs / "initdb", "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--no-sync"]
-    subprocess.run(initialise, check=True, capture_output=True, cwd=home, **account)
-    options = [f"unix_socket_directories={home}", "listen_addresses=", "fsync=off", "max_connections=100"]
-    settings = [argument for option in options for argument in ("-c", option)]
-    with (home / "log").open("wb") as log:
-        command = [programs / "postgres", "-D", data, *settings]
-        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=home, **account)
-    url = sa.URL.create("postgresql+psycopg", username=user, database="postgres", query={"host": str(home)})
-    try:
-        _wait_until_up(url, server, home / "log")
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _wait_until_up(url: sa.URL, server: subprocess.Popen[bytes], log: Path) -> None:
-    engine = sa.create_engine(url)
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            engine.connect().close()
-            break
-        except sa.exc.OperationalError:
-            if server.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"PostgreSQL did not start:\n{log.read_text(errors='replace')}")
-            time.sleep(0.1)
-    engine.dispose()
+    server = Postgres("fsync=off", "max_connections=100")
+    yield server.url
+    server.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
