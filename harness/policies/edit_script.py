@@ -36,7 +36,9 @@ def edit_script(task: Task, profile: Profile | None = None) -> Script:
     """
     tool = next((name for name in ("edit", "replace") if profile is None or name in profile.tools), None)
     if tool is None:
-        raise PolicyError(f"the profile has no edit or replace tool, which this script needs: {profile and profile.name}")
+        raise PolicyError(
+            f"the profile has no edit or replace tool, which this script needs: {profile and profile.name}"
+        )
     patch = task.material.gold_patch().decode("utf-8", errors="replace")
     turns = [_turn(change, task.instruction, tool) for change in changes(patch)]
     if not turns or re.search(r"^(GIT binary patch|--- /dev/null|\+\+\+ /dev/null|rename from )", patch, re.MULTILINE):
