@@ -194,6 +194,7 @@ class Plan:
             "batch_trajectories": s.sft.batch,
             "policy_learning_rate": s.sft.learning_rate,
             "keep_checkpoints": 1,
+            "checkpoint_every": 10,
             **self._common(),
         }
 
