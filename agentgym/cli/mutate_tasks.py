@@ -26,7 +26,9 @@ def register(group: typer.Typer) -> None:
 
 
 def mutate_code(
-    sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
+    sources: Annotated[
+        list[str], typer.Argument(help='"snippets" or "snippets:NAME", directories with tests, PACKAGE==VERSION.')
+    ],
     count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
     sets: Annotated[
         str | None,
@@ -78,8 +80,8 @@ async def _mutate(sources: list[str], wanted: Any, out: Path, name: Any, **optio
         bases: list[Base] = []
         for source in sources:
             package, pinned, version = source.partition("==")
-            if source == "snippets":
-                bases += snippet_bases()
+            if source.split(":")[0] == "snippets":
+                bases += snippet_bases(*source.split(":")[1:])
             elif pinned:
                 bases.append(await release_base(package, version, opened))
             else:

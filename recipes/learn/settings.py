@@ -50,7 +50,7 @@ class LearnSettings(Config):
     model: str
     output: Path
     backend: str
-    sources: list[str]
+    rl_modules: int = Field(ge=1, description="Snippets whose bugs RL trains on: those with the most places for one.")
     concurrency: int = Field(ge=1)
     evaluations: int = Field(ge=1, description="Episodes per held-out task.")
     sets: dict[str, int]

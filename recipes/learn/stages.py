@@ -20,6 +20,7 @@ from typing import Any
 
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
+from recipes.learn.families import snippet_sources
 from recipes.learn.serving import PolicyServer
 from recipes.learn.settings import LearnSettings
 
@@ -65,7 +66,7 @@ class Plan:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
         options = {"sets": sets, "show-code": True, "seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
-        self.stage("tasks", ["tasks", "mutate", *s.sources], options)
+        self.stage("tasks", ["tasks", "mutate", *snippet_sources(s.rl_modules)], options)
 
     def cold_start(self) -> None:
         """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough."""
