@@ -13,10 +13,10 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
@@ -26,6 +26,7 @@ from recipes.learn.settings import LearnSettings
 
 PROFILE = Path(__file__).parent / "profile.toml"
 HELD_OUT = ("instances", "modules")
+T = TypeVar("T")
 
 
 class StageFailed(AgentGymError):
@@ -76,7 +77,7 @@ class Plan:
         for number in range(1, s.sft.rounds + 1):
             done = self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
             policy = Path(done["checkpoint"]) / "policy" if done else self.out / "sft/step-…/policy"
-            probe = {"model": str(policy), "tasks": self.tasks("instances")[: s.sft.probe_tasks], "split": "all"}
+            probe = {"model": str(policy), "tasks": spread(self.tasks("instances"), s.sft.probe_tasks), "split": "all"}
             found = self.stage(
                 f"probe-{number}", ["eval"], {}, config=self._evaluation(f"probe-{number}", version=0) | probe
             )
@@ -217,6 +218,11 @@ class Plan:
 
     def _seeded(self) -> dict[str, Any]:
         return {"seed": self.settings.seed, "store": str(self.settings.store)}
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """`count` of them, evenly over their order: tasks come sorted by module, and a probe should see all modules."""
+    return [items[index * len(items) // min(count, len(items))] for index in range(min(count, len(items)))]
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
