@@ -66,7 +66,8 @@ class Plan:
     def make_tasks(self) -> None:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
-        options = {"sets": sets, "show-code": True, "seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
+        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
         self.stage("tasks", ["tasks", "mutate", *snippet_sources(s.rl_modules)], options)
 
     def cold_start(self) -> None:

@@ -40,7 +40,7 @@ def test_neither_module_nor_line_are_named():
 
 
 def test_the_whole_module_can_be_shown():
-    assert told("assert 3 == 2", show_code=True).endswith(f"`halves.py` is:\n\n```python\n{SOURCE}```\n")
+    assert told("assert 3 == 2", show="module").endswith(f"`halves.py` is:\n\n```python\n{SOURCE}```\n")
 
 
 def test_other_failing_tests_are_counted():
