@@ -85,7 +85,7 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
         if not evidence:
             break
         taken += 1
-        metrics = run.step(evidence, save=taken % config.checkpoint_every == 0)
+        metrics = run.step(evidence, save=(run.state.step + 1) % config.checkpoint_every == 0)
         run.record({**metrics, "dropped": feed.counts()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     run.save()

@@ -88,6 +88,13 @@ async def test_the_same_seed_gives_the_same_family_however_many_sandboxes_try(ba
     assert content(tmp_path / "one").keys() != content(tmp_path / "other").keys()
 
 
+async def test_a_family_can_keep_to_kinds_of_mistakes(backend, tmp_path):
+    report = await mutate([snippet("lists")], 3, tmp_path, backend, operators=["arithmetic", "off_by_one"])
+
+    assert set(report.operators) <= {"arithmetic", "off_by_one"}
+    assert report.directories
+
+
 STEPS = """\
 def steps(n):
     count = 0
