@@ -43,7 +43,7 @@ Rescue = Callable[[], Awaitable[None]]
 _START_S = 30.0  # for a standby to say that it has begun
 _GRACE_S = 1.0  # between TERM and KILL
 _DYING_S = 3.0  # after KILL, until all that runs is killed by `rescue`, and then until the lane is given up
-_KILLER_S = 10.0  # for another lane to send a signal
+_KILLER_S = 5.0  # for another lane to send a signal
 _RETRIES = 3
 _IDLE_LANES = 4
 

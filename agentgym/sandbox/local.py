@@ -219,7 +219,7 @@ class LocalBackend:
         self._live[id_] = sandbox
         if disk is None:
             self._disk.add(sandbox, limits.disk_mb << 20)
-            self._memory.add(sandbox)
+        self._memory.add(sandbox)
         try:
             await sandbox._channel.open()
         except BaseException as error:
