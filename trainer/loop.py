@@ -85,7 +85,10 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
             break
         metrics = run.step(evidence)
         taken += 1
-        run.record({**metrics, "dropped": feed.counts()})
+        dropped = feed.counts()
+        run.record({**metrics, "dropped": dropped})
+        with Store.open(config.store, create=False) as store:
+            run.keep(store, metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
 
