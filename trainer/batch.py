@@ -1,13 +1,15 @@
 """A batch of evidence: flat tensors over its action chain, and micro-batches of whole rows.
 
 Rows are sorted by length and padded on the right inside a micro-batch. Right padding needs no mask under causal
-attention: no real token sees a later one. Each micro-batch knows which cells of the flat chain its tokens are, so
-results are written back by index and the split changes nothing.
+attention: no real token sees a later one. Rollouts of one prompt share a micro-batch as far as it reaches, and the prompt is
+computed once (`trainer.shared_prompt`). Each micro-batch knows which cells of the flat chain its tokens are, so results are
+written back by index and the split changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +26,8 @@ class MicroBatch:
 
     token_ids: int64[R, T], zero beyond a row's end. row, position: int64[n], the cell of each action token. cells:
     int64[n], its index in the batch's flat chain. ends: int64[R], each row's last position. closes: int64[R], the
-    trajectory whose chain ends with this row, −1 where another row follows.
+    trajectory whose chain ends with this row, −1 where another row follows. shared: so many first tokens are the same in
+    all rows, and the one before the first action token is not among them.
     """
 
     token_ids: Tensor
@@ -33,6 +36,18 @@ class MicroBatch:
     cells: Tensor
     ends: Tensor
     closes: Tensor
+    shared: int = 0
+
+    @property
+    def prompt(self) -> Tensor | None:
+        """int64[1, shared], None where nothing is shared."""
+        return self.token_ids[:1, : self.shared] if self.shared else None
+
+    @property
+    def computed(self) -> int:
+        """Tokens that a model is run on: with padding, what is shared counted once."""
+        rows, length = self.token_ids.shape
+        return self.shared + rows * (length - self.shared)
 
     @property
     def tokens(self) -> int:
@@ -90,7 +105,7 @@ class Batch:
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], *, micro_batch_tokens: int) -> Batch:
-        """Split into micro-batches of at most `micro_batch_tokens` padded tokens; a longer row stands alone."""
+        """Split into micro-batches of at most `micro_batch_tokens` tokens to compute; a longer row stands alone."""
         rows = [row for item in evidence for row in item.rows]
         closes = [index if row is item.rows[-1] else -1 for index, item in enumerate(evidence) for row in item.rows]
         starts, count = [], 0
@@ -98,8 +113,8 @@ class Batch:
             starts.append(count)
             count += len(row.positions)
         micro_batches = [
-            _pad([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part])
-            for part in _parts([len(row) for row in rows], micro_batch_tokens)
+            _pad([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part], shared)
+            for shared, part in _parts(rows, micro_batch_tokens)
         ]
         return cls(
             evidence=tuple(evidence),
@@ -114,18 +129,35 @@ class Batch:
         )
 
 
-def _parts(lengths: list[int], limit: int) -> list[list[int]]:
-    """Row indices in descending length, cut where one more row would exceed `limit` padded tokens."""
+def _parts(rows: Sequence[Row], limit: int) -> Iterator[tuple[int, list[int]]]:
+    """(tokens shared, row indices) of each micro-batch: companions of one prompt together, all others by length."""
+    families: dict[bytes, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        families[row.prompt.numpy().tobytes()].append(index)
+    alone: list[int] = []
+    for family in families.values():
+        shared = len(rows[family[0]].prompt) - 1
+        for part in _filled([len(row) for row in rows], family, shared, limit):
+            if len(part) > 1 and shared > 0:
+                yield shared, part
+            else:
+                alone += part
+    for part in _filled([len(row) for row in rows], alone, 0, limit):
+        yield 0, part
+
+
+def _filled(lengths: list[int], indices: list[int], shared: int, limit: int) -> list[list[int]]:
+    """In descending length, cut where one more row would exceed `limit` tokens to compute."""
     parts: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if parts and (len(parts[-1]) + 1) * lengths[parts[-1][0]] <= limit:
+    for index in sorted(indices, key=lambda i: -lengths[i]):
+        if parts and shared + (len(parts[-1]) + 1) * (lengths[parts[-1][0]] - shared) <= limit:
             parts[-1].append(index)
         else:
             parts.append([index])
     return parts
 
 
-def _pad(rows: list[Row], starts: list[int], closes: list[int]) -> MicroBatch:
+def _pad(rows: list[Row], starts: list[int], closes: list[int], shared: int) -> MicroBatch:
     token_ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.int64)
     for index, row in enumerate(rows):
         token_ids[index, : len(row)] = row.token_ids
@@ -139,4 +171,5 @@ def _pad(rows: list[Row], starts: list[int], closes: list[int]) -> MicroBatch:
         ),
         ends=torch.tensor([len(row) - 1 for row in rows]),
         closes=torch.tensor(closes),
+        shared=shared,
     )

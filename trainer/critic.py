@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
 from trainer.models import Precision, autocast, backbone
+from trainer.shared_prompt import hidden_states
 
 
 class Critic(nn.Module):
@@ -46,18 +47,29 @@ class Critic(nn.Module):
         self._check_split(source)
 
     def features(self, micro: MicroBatch, precision: Precision = "float32") -> Tensor:
-        """[R, T, H]: what enters the trained part; constant while the critic trains, so callers may keep it."""
+        """What enters the trained part; constant while the critic trains, so callers may keep it.
+
+        [R, T, H]; where S tokens are shared, [1, S + R(T − S), H]: those first, then what is each row's own.
+        """
+        own = micro.token_ids[:, micro.shared :]
         with torch.no_grad(), autocast(precision):
             if self.trunk is None:
-                return self.top.embed_tokens(micro.token_ids)
-            return self.trunk(input_ids=micro.token_ids, use_cache=False).last_hidden_state
+                before = None if micro.prompt is None else self.top.embed_tokens(micro.prompt)
+                after = self.top.embed_tokens(own)
+            else:
+                before, after = hidden_states(self.trunk, micro.prompt, own)
+            return after if before is None else torch.cat([before, after.reshape(1, -1, after.shape[-1])], dim=1)
 
     def values(self, micro: MicroBatch, features: Tensor, precision: Precision = "float32") -> tuple[Tensor, Tensor]:
         """V before each action token, float32[n], and V after each row's last token, float32[R]."""
+        before, own = None, features
+        if micro.shared:
+            before = features[:, : micro.shared]
+            own = features[:, micro.shared :].reshape(len(micro.ends), -1, features.shape[-1])
         with autocast(precision):
-            hidden = self.top(inputs_embeds=features, use_cache=False).last_hidden_state
+            _, hidden = hidden_states(self.top, before, own)
         rows = torch.arange(len(micro.ends))
-        at = torch.cat([hidden[micro.row, micro.position - 1], hidden[rows, micro.ends]])
+        at = torch.cat([hidden[micro.row, micro.position - micro.shared - 1], hidden[rows, micro.ends - micro.shared]])
         values = self.head(at.float())[:, 0]
         return values[: len(micro.row)], values[len(micro.row) :]
 
@@ -97,7 +109,12 @@ def _copy_with(source: Any, kept: slice, **parts: nn.Module) -> Any:
     try:
         for name, part in parts.items():
             setattr(source, name, part)
-        return copy.deepcopy(source)
+        made = copy.deepcopy(source)
+        for index, layer in enumerate(made.layers):
+            for module in layer.modules():
+                if hasattr(module, "layer_idx"):  # where a cache keeps its keys
+                    module.layer_idx = index
+        return made
     finally:
         source.config = config
         for name, part in own.items():

@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 from agentgym.models import load_causal_lm
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
+from trainer.shared_prompt import hidden_states
 
 Precision = Literal["float32", "bfloat16"]
 CHUNK = 256
@@ -80,8 +81,8 @@ def action_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
     with autocast(precision):
-        hidden = backbone(model)(input_ids=micro.token_ids, use_cache=False).last_hidden_state
-    before = hidden[micro.row, micro.position - 1].float()
+        _, hidden = hidden_states(backbone(model), micro.prompt, micro.token_ids[:, micro.shared :])
+    before = hidden[micro.row, micro.position - micro.shared - 1].float()
     targets = micro.token_ids[micro.row, micro.position]
     head: Any = model.get_output_embeddings()
     weight, bias = head.weight, getattr(head, "bias", None)
@@ -158,8 +159,8 @@ def quiet() -> Iterator[None]:
 
 
 def choose_checkpointing(module: nn.Module, micro: MicroBatch, above: int) -> None:
-    """Recompute activations for a micro-batch of more than `above` padded tokens."""
-    checkpoint_activations(module, micro.token_ids.numel() > above)
+    """Recompute activations for a micro-batch of more than `above` tokens; a shared prompt's keys cannot be."""
+    checkpoint_activations(module, micro.computed > above and not micro.shared)
 
 
 def checkpoint_activations(module: nn.Module, on: bool) -> None:

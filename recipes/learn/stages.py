@@ -113,6 +113,7 @@ class Plan:
             "critic_layers": s.rl.critic_layers,
             "ahead": s.rl.ahead,
             "max_staleness": s.rl.max_staleness,
+            "bootstrap_truncated": False,  # the turns are the task's: a bug not mended in them is not mended
             "concurrency": s.concurrency,
             "keep_checkpoints": 1,
             "backend": s.backend,
@@ -193,6 +194,7 @@ class Plan:
             "batch_trajectories": s.sft.batch,
             "policy_learning_rate": s.sft.learning_rate,
             "keep_checkpoints": 1,
+            "checkpoint_every": 10,
             **self._common(),
         }
 

@@ -77,6 +77,15 @@ def test_a_profile_that_ends_by_itself_needs_no_submission() -> None:
     assert len(edit_script(of(PATCH), ending)) == 3
 
 
+def test_a_profile_with_the_smaller_tool_plays_that_one() -> None:
+    small = load_profile("tiny").model_copy(update={"tools": ["replace", "submit"]})
+    script = edit_script(of(PATCH), small)
+    assert {turn.tool for turn in script[:-1]} == {"replace"}
+    assert set(script[0].arguments) == {"path", "old_str", "new_str"}
+    with pytest.raises(PolicyError, match="no edit or replace tool"):
+        edit_script(of(PATCH), small.model_copy(update={"tools": ["bash", "submit"]}))
+
+
 @pytest.mark.parametrize("patch", ["", "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n"])
 def test_more_than_changed_lines_is_refused(patch: str) -> None:
     with pytest.raises(PolicyError, match="more than changed lines"):
