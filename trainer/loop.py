@@ -86,7 +86,10 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
             break
         taken += 1
         metrics = run.step(evidence, save=(run.state.step + 1) % config.checkpoint_every == 0)
-        run.record({**metrics, "dropped": feed.counts()})
+        dropped = feed.counts()
+        run.record({**metrics, "dropped": dropped})
+        with Store.open(config.store, create=False) as store:
+            run.keep(store, metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     run.save()
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from agentgym.store import Store
 from trainer import checkpoint
 from trainer.batch import Batch
 from trainer.checkpoint import TrainState
@@ -23,6 +24,7 @@ from trainer.errors import TrainConfigError
 from trainer.evidence import Evidence
 from trainer.learner import Learner
 from trainer.models import load_policy
+from trainer.trace import by_trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,13 @@ class TrainingRun:
             self.config.output, self.learner, self.state, source=self.source, keep=self.config.keep_checkpoints
         )
         self._saved = True
+
+    def keep(self, store: Store, numbers: dict[str, float]) -> None:
+        """Tell the store what the step just taken measured and, where asked for, what it thought of each token."""
+        name, step = self.config.recorded_as, self.state.step
+        store.put_metrics(name, step, numbers)
+        if self.config.keep_token_credit and self._last is not None and self.learner.tokens is not None:
+            store.put_credit(name, step, self.learner.version - 1, by_trajectory(self._last, self.learner.tokens))
 
     def record(self, line: dict[str, Any]) -> None:
         """Append the line of the step just taken to metrics.jsonl."""

@@ -117,11 +117,13 @@ def import_(
 
 def push(
     names: NAMES,
-    to: Annotated[str, typer.Option("--to", metavar="REPOSITORY", help="e.g. registry.example.org/agentgym/task")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="REGISTRY", help="e.g. registry.example.org or registry.example.org/team")
+    ],
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,
 ) -> None:
-    """Push the Docker images of tasks to a registry, each under its content-addressed tag."""
+    """Push the Docker images of tasks to a registry, each under the name that pods on Kubernetes start it by."""
     from agentgym.sandbox import bundle
     from agentgym.sandbox.images import connect
 

@@ -112,9 +112,7 @@ def revoke(
 @contextmanager
 def _tokens(url: str) -> Iterator[Tokens]:
     from agentgym.server.access.tokens import Tokens
-    from agentgym.server.tables import prepare
     from agentgym.store import Store
 
     with Store.open(url) as store:
-        prepare(store.engine)
         yield Tokens(store.engine)

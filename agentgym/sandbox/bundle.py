@@ -8,6 +8,7 @@ is the hash of its configuration, which names the hash of every layer, so what w
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -21,7 +22,8 @@ import requests
 import zstandard
 from docker.errors import DockerException, ImageNotFound
 
-from agentgym.sandbox.protocol import Image, ImageError
+from agentgym.sandbox.finish import FINISH_VERSION
+from agentgym.sandbox.protocol import Image, ImageError, ImageSpec
 
 _LIST = "agentgym.json"
 _FORMAT = 1
@@ -89,23 +91,30 @@ def contents(source: Path) -> list[Entry]:
         ) from error
 
 
-def push(client: docker.APIClient, image: Image, repository: str) -> tuple[str, str]:
-    """Push one image as `repository:TAG`, with the tag it has here; returns that name and the registry's digest.
+def portable_reference(spec: ImageSpec, registry: str | None) -> str:
+    """The name that follows from the spec alone, as in `registry.example/agentgym/env:0123…`.
 
-    Credentials come from Docker's own configuration (`docker login`).
+    Whoever pushes and whoever starts pods agree on it without talking, and without an engine.
     """
-    tag = image.ref.rpartition(":")[2]
-    if tag == "latest":
-        raise ImageError(f"{image.ref}: `latest` names whatever was pushed last, so it is never pushed")
-    name = f"{repository}:{tag}"
+    facts = [spec.digest, str(FINISH_VERSION), spec.workdir, spec.user]
+    key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
+    return f"{registry.rstrip('/')}/agentgym/env:{key}" if registry else f"agentgym/env:{key}"
+
+
+def push(client: docker.APIClient, image: Image, registry: str) -> tuple[str, str]:
+    """Push one image under its `portable_reference`; returns that name and the registry's digest.
+
+    registry: host, port and prefix, as in `registry.example.org/team`. Credentials come from Docker's own configuration
+    (`docker login`).
+    """
+    name = portable_reference(image.spec, registry)
+    repository, _, tag = name.rpartition(":")
     digest = ""
     try:
         client.tag(image.ref, repository, tag)
         for event in client.push(repository, tag=tag, stream=True, decode=True):
             if "error" in event:
-                raise ImageError(
-                    f"cannot push {name}: {event['error']}", hint=f"docker login {repository.split('/')[0]}"
-                )
+                raise ImageError(f"cannot push {name}: {event['error']}", hint=f"docker login {registry.split('/')[0]}")
             digest = (event.get("aux") or {}).get("Digest", digest)
     except (DockerException, requests.RequestException) as error:
         raise ImageError(f"cannot push {name}: {error}", hint="is the registry's address right?") from error

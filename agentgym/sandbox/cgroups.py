@@ -7,16 +7,19 @@ not be set is left out of `enforced`, and the backend falls back to rlimits for 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentgym.sandbox.protocol import Limits
 
 PARENT = "agentgym"
+_LOOKS, _PAUSE_S = 100, 0.05
+_AT_REST = 2  # PID 1 and its clock or monitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,85 @@ def remove(directories: tuple[Path, ...], *, patience_s: float = 2.0) -> None:
                 if time.monotonic() > deadline:
                     return
                 time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def without_cpu_limit(directories: Iterable[Path]) -> Iterator[None]:
+    """Lifts the CPU limit of these groups for a while: dying takes CPU time too.
+
+    Hundreds of processes in a fight for memory run up a debt against the limit, and until it is paid neither those that
+    are killed nor PID 1 get to run: minutes, at times.
+    """
+    before = [(file, value) for directory in directories for file, value in _lift_cpu_limit(directory)]
+    try:
+        yield
+    finally:
+        for file, value in before:
+            with contextlib.suppress(OSError):  # the group is gone, as it should
+                _write(file, value)
+
+
+def _lift_cpu_limit(directory: Path) -> Iterator[tuple[Path, str]]:
+    for name, none in (("cpu.cfs_quota_us", "-1"), ("cpu.max", "max")):
+        with contextlib.suppress(OSError):  # another hierarchy, or not ours to write
+            yield directory / name, _exchange(directory / name, none)
+
+
+@contextlib.contextmanager
+def without_forks(directory: Path) -> Iterator[bool]:
+    """No process of this group can make another one for a while; False where that cannot be had."""
+    try:
+        before = _exchange(directory / "pids.max", "0")
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        with contextlib.suppress(OSError):
+            _write(directory / "pids.max", before)
+
+
+def _exchange(file: Path, value: str) -> str:
+    before = file.read_text()
+    _write(file, value)
+    return before
+
+
+async def until_quiet(directories: Sequence[Path]) -> None:
+    """Waits until no more than PID 1 and its monitor are left in these groups, for some seconds at most."""
+    for _ in range(_LOOKS):
+        if processes(directories) <= _AT_REST:
+            return
+        await asyncio.sleep(_PAUSE_S)
+
+
+def processes(directories: Iterable[Path]) -> int:
+    """How many processes these groups have; all have the same ones."""
+    for directory in directories:
+        if found := members(directory):
+            return len(found)
+    return 0
+
+
+def members(directory: Path) -> list[int]:
+    """The processes of this group, as this machine numbers them."""
+    try:
+        return [int(pid) for pid in (directory / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+
+
+def oom_kills(directories: Iterable[Path]) -> int | None:
+    """How many processes of these groups the memory limit has killed so far; None where none of them counts it."""
+    for directory in directories:
+        for name in ("memory.oom_control", "memory.events"):
+            with contextlib.suppress(OSError):
+                for line in (directory / name).read_text().splitlines():
+                    key, _, value = line.partition(" ")
+                    if key == "oom_kill":
+                        return int(value)
+    return None
 
 
 def create(name: str, limits: Limits) -> Cgroup | None:

@@ -10,7 +10,7 @@ share one PID namespace, and whoever reads their stdout must be outside it.
 
 What can go wrong, and what becomes of it:
 - the command outlives its timeout: TERM, then KILL, sent from another lane to its process group and to every process
-  that carries its mark; the result says `timed_out`;
+  that carries its mark, then `rescue` where even that does not end it; the result says `timed_out`;
 - the command kills our shell: what it had written is the result, exit code 137, `reopened` set; the next call opens a new lane;
 - our shell died while idle, or no process slot was left to fork: the command never started, so it is sent again on a new
   lane (after `rescue`, which kills all that runs, if even that cannot start) and the result says `reopened`;
@@ -42,7 +42,8 @@ Rescue = Callable[[], Awaitable[None]]
 
 _START_S = 30.0  # for a standby to say that it has begun
 _GRACE_S = 1.0  # between TERM and KILL
-_DYING_S = 3.0  # after KILL, until the lane is given up
+_DYING_S = 3.0  # after KILL, until all that runs is killed by `rescue`, and then until the lane is given up
+_KILLER_S = 5.0  # for another lane to send a signal
 _RETRIES = 3
 _IDLE_LANES = 4
 
@@ -200,14 +201,16 @@ class Channel:
         for signal, patience in (("TERM", _GRACE_S), ("KILL", _DYING_S)):
             if lane.outcome.status is not None and signal == "TERM":
                 return True
-            with contextlib.suppress(TransportError, LaneClosed):
-                await self._signal(lane, signal)
+            await self._signal(lane, signal)
             done, _ = await asyncio.wait({task}, timeout=patience)
             if done and signal == "TERM":
-                with contextlib.suppress(TransportError, LaneClosed):
-                    await self._signal(lane, "KILL")  # members of the group that outlived its leader
+                await self._signal(lane, "KILL")  # members of the group that outlived its leader
             if done:
-                break
+                return False
+        with contextlib.suppress(TransportError):  # the next call says what became of the sandbox
+            await self._make_room()
+        self._drop_idle()
+        await asyncio.wait({task}, timeout=_DYING_S)
         return False
 
     async def _signal(self, lane: Lane, signal: str) -> None:
@@ -215,9 +218,15 @@ class Channel:
             lane.close()
             return
         pid, call = lane.outcome.pid, lane.outcome.call
-        killer = await self._take_lane()
-        await asyncio.wait_for(killer.ask(shell.kill_request(signal, pid, call)), _START_S)
-        self._give_back(killer)
+        with contextlib.suppress(TransportError, LaneClosed, TimeoutError):
+            async with asyncio.timeout(_KILLER_S):
+                killer = await self._take_lane()
+                try:
+                    await killer.ask(shell.kill_request(signal, pid, call))
+                except BaseException:
+                    killer.close()
+                    raise
+                self._give_back(killer)
 
     async def _abandon(self, lane: Lane, task: asyncio.Future[None]) -> None:
         if not self._closed:
@@ -273,11 +282,11 @@ class Channel:
                 lane = Lane(await self._open_stream())
                 await asyncio.wait_for(lane.hello(), 30.0)
                 return lane
-            except SandboxGone:
-                raise
-            except (TransportError, LaneClosed, TimeoutError) as error:
+            except BaseException as error:
                 if lane is not None:
                     lane.close()
+                if isinstance(error, SandboxGone) or not isinstance(error, TransportError | LaneClosed | TimeoutError):
+                    raise
                 if attempt + 1 == _RETRIES:
                     raise TransportError(f"no shell could be opened in the sandbox: {error}") from error
                 if attempt:

@@ -1,7 +1,7 @@
 """A sandbox whose commands go through one `Channel`: what the backends share, beside what only they can know.
 
-A backend makes `_channel` and says in `_check` when the sandbox is over, and in `_close` how it ends; trees in and out, and
-snapshots, are its own, since each engine has a quicker way than the next one.
+A backend makes `_channel` and says in `_check` when the sandbox is over, in `_close` how it ends, and in `_end_processes` how
+all that runs in it does; trees in and out, and snapshots, are its own, since each engine has a quicker way than the next one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class ChannelSandbox:
     image: Image
     _channel: Channel
     _closing: asyncio.Task[None] | None = None
+    _rescuing: asyncio.Task[None] | None = None
 
     async def exec(
         self,
@@ -49,10 +50,20 @@ class ChannelSandbox:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
+    async def rescue(self) -> None:
+        """Kills all that the user runs, once for all who ask at the same time."""
+        if self._rescuing is None or self._rescuing.done():
+            self._rescuing = asyncio.ensure_future(self._end_processes())
+        await asyncio.shield(self._rescuing)
+
     def _check(self) -> None:
         """Raises SandboxGone where the sandbox is over."""
         raise NotImplementedError
 
     async def _close(self) -> None:
         """Ends the sandbox and removes what it leaves; runs once."""
+        raise NotImplementedError
+
+    async def _end_processes(self) -> None:
+        """Kills all that the user runs; raises SandboxGone where that cannot be done."""
         raise NotImplementedError

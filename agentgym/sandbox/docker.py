@@ -16,6 +16,7 @@ import contextlib
 import os
 import posixpath
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.engine import Engine, EngineError, ExecStream
 from agentgym.sandbox.labels import Owner, lease
 from agentgym.sandbox.lane import Lane, LaneClosed
+from agentgym.sandbox.memorywatch import MemoryWatch
 from agentgym.sandbox.pid1 import pid1
 from agentgym.sandbox.protocol import (
     FileError,
@@ -46,6 +48,10 @@ from agentgym.sandbox.protocol import (
 
 _SPARE_PIDS = 32
 """Process slots beyond the limit while a rescue needs to start a shell in a full sandbox."""
+_QUICK_END_S = 2.0
+"""How long a container may take to die before its CPU limit is lifted."""
+_IN_FLIGHT_S = 30.0
+"""How long an end waits for the engine to finish what is under way: a creation it was asked for, a removal of another's."""
 
 
 class DockerSandbox(ChannelSandbox):
@@ -70,7 +76,7 @@ class DockerSandbox(ChannelSandbox):
         self._owner = owner
         self._run_as = user
         self._on_close = on_close
-        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
+        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self.rescue)
 
     async def open(self) -> None:
         await self._channel.open()
@@ -120,7 +126,12 @@ class DockerSandbox(ChannelSandbox):
 
     async def stop_writing(self) -> None:
         self._channel.disk_full = True
-        await self._rescue()
+        await self.rescue()
+
+    async def memory_groups(self) -> list[Path]:
+        """See `memorywatch.Watched`."""
+        group = await outside.memory_group(self._engine, self.id)
+        return [group] if group else []
 
     def _check(self) -> None:
         if self._closing is not None:
@@ -129,7 +140,12 @@ class DockerSandbox(ChannelSandbox):
     async def _close(self) -> None:
         await self._channel.close()
         self._on_close(self.id)
-        await asyncio.to_thread(_remove_container, self._engine, self.id)
+        removal = asyncio.ensure_future(asyncio.to_thread(_remove_container, self._engine, self.id))
+        done, _ = await asyncio.wait({removal}, timeout=_QUICK_END_S)
+        if not done:
+            async with outside.hurried(self._engine, self.id):
+                await removal
+        await removal
 
     async def _user(self) -> tuple[int, int]:
         result = await self._channel.exec("id -u; id -g", cwd="/")
@@ -142,7 +158,7 @@ class DockerSandbox(ChannelSandbox):
     async def open_stream(self) -> ExecStream:
         return await self._engine.attach_exec(self.id, ["/bin/sh"], user=self._run_as)
 
-    async def _rescue(self) -> None:
+    async def _end_processes(self) -> None:
         """Kills everything the user runs: from outside, else from a shell for which room is made above the process limit."""
         path = f"/containers/{self.id}/update"
         try:
@@ -160,8 +176,8 @@ class DockerSandbox(ChannelSandbox):
                 await self._engine.json("POST", path, {"PidsLimit": self._limits.pids})
         except EngineError as error:
             raise SandboxGone(f"sandbox {self.id[:12]} cannot be rescued: {error}") from error
-        except TimeoutError as error:
-            raise TransportError(f"sandbox {self.id[:12]} does not answer a rescue") from error
+        except (LaneClosed, TimeoutError) as error:
+            raise TransportError(f"sandbox {self.id[:12]} does not answer a rescue: {error!r}") from error
 
 
 class DockerBackend:
@@ -170,6 +186,7 @@ class DockerBackend:
     def __init__(self, engine: Engine, owner: Owner, info: Mapping[str, Any]) -> None:
         self.capacity = Capacity.of_machine(info["NCPU"], info["MemTotal"])
         self._disk = _disk_watch(engine, info)
+        self._memory = MemoryWatch()
         self._engine = engine
         self._owner = owner
         self._live: dict[str, DockerSandbox] = {}
@@ -195,18 +212,22 @@ class DockerBackend:
         name = f"agentgym-{uuid4().hex}"
         config = container_config(image, limits, self._owner)
         sandbox: DockerSandbox | None = None
+        creation: asyncio.Future[Any] | None = None
         try:
             user = await self._user_of(image)
-            created = await self._engine.json("POST", "/containers/create", config, {"name": name})
+            # Not cut off when we are: the engine would make the container all the same, and maybe after our removal of it.
+            creation = asyncio.ensure_future(self._engine.json("POST", "/containers/create", config, {"name": name}))
+            created = await asyncio.shield(creation)
             sandbox = DockerSandbox(self._engine, created["Id"], image, limits, self._owner, user, self._forget)
             self._live[sandbox.id] = sandbox
             await self._engine.json("POST", f"/containers/{sandbox.id}/start")
             await sandbox.open()
             if self._disk is not None:
                 self._disk.add(sandbox, limits.disk_mb << 20)
+            self._memory.add(sandbox)
         except BaseException as error:
             with contextlib.suppress(SandboxError):
-                await self._undo(name, sandbox)
+                await self._undo(name, sandbox, creation)
             if isinstance(error, SandboxError):
                 raise StartError(f"no sandbox from image {image.ref}: {error}", retry_safe=_passes(error)) from error
             raise
@@ -219,10 +240,11 @@ class DockerBackend:
             self._users[image.digest] = described["Config"].get("User") or ""
         return self._users[image.digest]
 
-    async def _undo(self, name: str, sandbox: DockerSandbox | None) -> None:
+    async def _undo(self, name: str, sandbox: DockerSandbox | None, creation: asyncio.Future[Any] | None) -> None:
         if sandbox is not None:
             await sandbox.close()
-        else:
+        elif creation is not None:
+            await asyncio.wait({creation}, timeout=_IN_FLIGHT_S)
             await asyncio.shield(asyncio.to_thread(_remove_container, self._engine, name))
 
     async def reap(self, *, everything: bool = False) -> int:
@@ -233,6 +255,7 @@ class DockerBackend:
         self._live.pop(id_, None)
         if self._disk is not None:
             self._disk.remove(id_)
+        self._memory.remove(id_)
 
     async def _image_client(self) -> APIClient:
         if self._images is None:
@@ -291,8 +314,14 @@ def _passes(error: SandboxError) -> bool:
 
 
 def _remove_container(engine: Engine, container: str) -> None:
-    try:
-        engine.remove_now(f"/containers/{container}", {"force": "true", "v": "true"})
-    except EngineError as error:
-        if error.status not in (404, 409):  # gone already, or being removed
-            raise
+    """Blocks until the container is gone, also where somebody else (the engine, a reaper) is removing it already."""
+    deadline = time.monotonic() + _IN_FLIGHT_S
+    while True:
+        try:
+            return engine.remove_now(f"/containers/{container}", {"force": "true", "v": "true"})
+        except EngineError as error:
+            if error.status == 404 or (error.status == 409 and time.monotonic() > deadline):
+                return None
+            if error.status != 409:
+                raise
+        time.sleep(0.1)

@@ -20,7 +20,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from agentgym.sandbox.diskwatch import DiskWatch
 from agentgym.sandbox.finish import AGENT_HOME
 from agentgym.sandbox.jail import SANDBOX_UID, Jail, JailProcess
 from agentgym.sandbox.layers import LocalImage, give_to_sandbox, remove_tree
+from agentgym.sandbox.memorywatch import MemoryWatch
 from agentgym.sandbox.paths import state_dir
 from agentgym.sandbox.process import run_logged
 from agentgym.sandbox.programs import Ended, open_program, run_program
@@ -67,7 +68,7 @@ class LocalSandbox(ChannelSandbox):
         self._jail = jail
         self._group = group
         self._env = {**record.env, "AGENTGYM_PIDS": str(limits.pids)}
-        self._channel = Channel(self.open_stream, workdir=record.workdir, rescue=jail.kill_all)
+        self._channel = Channel(self.open_stream, workdir=record.workdir, rescue=self.rescue)
         self._expiry: asyncio.TimerHandle | None = None
 
     async def open_stream(self) -> Stream:
@@ -109,7 +110,20 @@ class LocalSandbox(ChannelSandbox):
 
     async def stop_writing(self) -> None:
         self._channel.disk_full = True
-        await self._jail.kill_all()
+        await self.rescue()
+
+    async def memory_groups(self) -> Sequence[Path]:
+        """See `memorywatch.Watched`."""
+        return self._groups
+
+    async def _end_processes(self) -> None:
+        with cgroups.without_cpu_limit(self._groups):
+            await self._jail.kill_all()
+            await cgroups.until_quiet(self._groups)
+
+    @property
+    def _groups(self) -> tuple[Path, ...]:
+        return self._group.directories if self._group else ()
 
     def _check(self) -> None:
         if self._jail.gone or self._closing is not None:
@@ -119,9 +133,10 @@ class LocalSandbox(ChannelSandbox):
         if self._expiry is not None:
             self._expiry.cancel()
         await self._channel.close()
-        await self._jail.kill()
+        with cgroups.without_cpu_limit(self._groups):
+            await self._jail.kill()
         self._backend.forget(self.id)
-        await asyncio.to_thread(_remove, self._backend.root / self.id, self._group.directories if self._group else ())
+        await asyncio.to_thread(_remove, self._backend.root / self.id, self._groups)
 
 
 HARBOR_FOLDERS = ("/logs", "/tests", "/solution")
@@ -147,6 +162,7 @@ class LocalBackend:
         self.enforced = enforced
         self._own_disks = False
         self._disk = DiskWatch(self.root)
+        self._memory = MemoryWatch()
 
     @classmethod
     async def open(cls, owner: str | None = None) -> LocalBackend:
@@ -203,6 +219,7 @@ class LocalBackend:
         self._live[id_] = sandbox
         if disk is None:
             self._disk.add(sandbox, limits.disk_mb << 20)
+        self._memory.add(sandbox)
         try:
             await sandbox._channel.open()
         except BaseException as error:
@@ -276,6 +293,7 @@ class LocalBackend:
     def forget(self, id_: str) -> None:
         self._live.pop(id_, None)
         self._disk.remove(id_)
+        self._memory.remove(id_)
 
     def _write_lease(self, directory: Path, kind: labels.Kind, lifetime_s: float, more: Mapping[str, object]) -> None:
         lease = {"labels": labels.lease(kind, self._owner, lifetime_s), **more}

@@ -10,7 +10,7 @@ from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 
 import agentgym
-from agentgym.server import api, pages, problem, tables
+from agentgym.server import api, pages, problem
 from agentgym.server.access.guard import Guard
 from agentgym.server.access.scopes import needs_read
 from agentgym.server.access.tokens import Tokens
@@ -30,7 +30,6 @@ def create_app(store_url: str, settings: ServerSettings | None = None) -> FastAP
     """
     settings = settings or ServerSettings()
     store, registry = Store.open(store_url), Registry(store_url)
-    tables.prepare(store.engine)
     measures = Measures(store.engine)
 
     @asynccontextmanager

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agentgym.server.tables import run as runs
 from agentgym.store.engine import reading
+from agentgym.store.schema import server_run as runs
 from agentgym.store.schema import trajectory as trajectories
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)

@@ -20,8 +20,8 @@ from starlette.concurrency import run_in_threadpool
 
 from agentgym.server.access.scopes import caller
 from agentgym.server.problem import RequestError
-from agentgym.server.tables import answer as answers
 from agentgym.store.engine import reading, writing
+from agentgym.store.schema import server_answer as answers
 
 KEPT_SECONDS = 86_400.0
 _LONGEST = 255

@@ -4,13 +4,17 @@ A change here needs a new file in `migrations/versions/` and a new `SCHEMA_VERSI
 `trajectory_body` is apart from `trajectory`, so that a listing reads no blobs. `trajectory.created_at` + `id` is the
 order of every stream and ends every index, so that a reader pages by key and holds no transaction open for long. The index
 by age also carries what is asked of outcomes: a filter for something rare is answered from it without the rows.
+
+`training_metric` and `token_credit` are what learners tell people; nothing that learns reads them back. The `server_` tables
+are the REST server's memory: tokens, launched runs, answers to repeated requests, writes. They lie here so that several
+servers on one store share them.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()
@@ -119,4 +123,69 @@ training_metric = sa.Table(
     sa.Column("name", sa.String(100), primary_key=True),
     sa.Column("value", sa.Double, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
+)
+
+token_credit = sa.Table(
+    "token_credit",
+    metadata,
+    sa.Column("trajectory_id", _key(), sa.ForeignKey("trajectory.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("run_id", sa.String(200), primary_key=True),
+    sa.Column("step", sa.Integer, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Index("token_credit_by_run", "run_id", "step"),
+)
+
+server_token = sa.Table(
+    "server_token",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("scope", sa.Text, nullable=False),
+    sa.Column("secret_sha256", sa.String(64), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("expires_at", sa.Double),
+    sa.Column("revoked_at", sa.Double),
+    sa.Column("last_used_at", sa.Double),
+)
+
+server_run = sa.Table(
+    "server_run",
+    metadata,
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("config", sa.JSON, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("directory", sa.Text, nullable=False),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("pid", sa.Integer),
+    sa.Column("pid_started", sa.Text),
+    sa.Column("exit_code", sa.Integer),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("started_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+)
+
+server_answer = sa.Table(
+    "server_answer",
+    metadata,
+    sa.Column("key", sa.String(512), primary_key=True),
+    sa.Column("request_sha256", sa.String(64), nullable=False),
+    sa.Column("status", sa.Integer),
+    sa.Column("body", sa.LargeBinary),
+    sa.Column("created_at", sa.Double, nullable=False),
+)
+
+server_audit = sa.Table(
+    "server_audit",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("client", sa.Text, nullable=False),
+    sa.Column("method", sa.Text, nullable=False),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
 )

@@ -24,7 +24,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from agentgym.store import credit
 from agentgym.store.codec import decode_layout
+from agentgym.store.credit import CreditEntry, TokenCredit
 from agentgym.store.engine import reading, writing
 from agentgym.store.errors import NotFoundError, StoreError, TakenError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
@@ -195,6 +197,14 @@ class Store:
             for row in connection.execute(query):
                 found.setdefault(row.step, {})[row.name] = row.value
         return found
+
+    def put_credit(self, run_id: str, step: int, version: int, found: Mapping[str, TokenCredit]) -> None:
+        """What an update of a training run thought of each sampled token, by trajectory, in place of what was there."""
+        credit.put_credit(self.engine, run_id, step, version, found)
+
+    def credit(self, trajectory_id: str) -> list[CreditEntry]:
+        """Every update that a trajectory took part in, newest first. Raises CorruptError."""
+        return credit.read_credit(self.engine, trajectory_id)
 
     def measured_runs(self) -> list[str]:
         """Training runs that have metrics, by name."""

@@ -182,7 +182,7 @@ def _passed(grade: Grade, test: str) -> bool:
 async def _grade(task: Task, patch: Patch, backend: SandboxBackend, image: Image, index: int) -> Grade:
     conditions = _conditions(index)
     varied = replace(task, test_env={**task.test_env, **conditions.env})
-    result = await grade(varied, patch, backend, image=image, order=conditions.order)
+    result = await grade(varied, patch, backend, image=image, order=conditions.order, measure=True)
     if result.reward is None:
         raise _Environment(f"the verifier gave no verdict: {result.error}")
     return result

@@ -27,7 +27,8 @@ class Grade:
     vector: per-group fractions in [0, 1]: "fail_to_pass", "pass_to_pass", the task's own groups; for a task judged by a
     reward file, its criteria. log: tail of the runner's output, for people. notes: what the verifier dropped, refused or
     found tampered with, one line each. judge: what was believed: "plugin" (signed by our pytest plugin), "junit", "tap",
-    "reward file", or "stdout" (imported benchmarks only). peak_memory_mb: of the grading sandbox, page cache included.
+    "reward file", or "stdout" (imported benchmarks only). peak_memory_mb: of the grading sandbox, page cache included;
+    None where it was not asked for, or nothing counts it.
     """
 
     reward: float | None

@@ -38,11 +38,18 @@ BACKOFF_S = 1.0
 
 
 async def grade(
-    task: Task, patch: Patch, backend: SandboxBackend, *, image: Image | None = None, order: int = 0
+    task: Task,
+    patch: Patch,
+    backend: SandboxBackend,
+    *,
+    image: Image | None = None,
+    order: int = 0,
+    measure: bool = False,
 ) -> Grade:
     """Apply `patch` to a fresh sandbox of the task's image and judge it by the hidden tests.
 
-    order: seed of the order in which pytest's tests run; 0 keeps their own. Other judges cannot vary it.
+    order: seed of the order in which pytest's tests run; 0 keeps their own. Other judges cannot vary it. measure: ask the sandbox
+    for its peak memory.
     A sandbox that is lost or fails gives `reward=None`, not an exception; ImageError and TaskError propagate, since
     no retry mends them.
     """
@@ -52,18 +59,20 @@ async def grade(
     for attempt in range(ATTEMPTS):
         if attempt:
             await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1))
-        outcome = await _attempt(task, patch, backend, image, order, last=attempt == ATTEMPTS - 1)
+        outcome = await _attempt(task, patch, backend, image, order, measure=measure, last=attempt == ATTEMPTS - 1)
         if outcome.error is None:
             break
     return replace(outcome, duration=time.monotonic() - started)
 
 
-async def _attempt(task: Task, patch: Patch, backend: SandboxBackend, image: Image, order: int, *, last: bool) -> Grade:
+async def _attempt(
+    task: Task, patch: Patch, backend: SandboxBackend, image: Image, order: int, *, measure: bool, last: bool
+) -> Grade:
     try:
         sandbox = await backend.start(image, task.limits)
         try:
             outcome = await _grade_in(sandbox, task, patch, order, last=last)
-            return replace(outcome, peak_memory_mb=await peak_memory_mb(sandbox))
+            return replace(outcome, peak_memory_mb=await peak_memory_mb(sandbox)) if measure else outcome
         finally:
             await sandbox.close()
     except (SandboxError, TimeoutError) as error:

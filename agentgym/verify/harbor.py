@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from agentgym.sandbox.protocol import FileError, ImageError, Sandbox
 from agentgym.tasks.model import Task
 from agentgym.verify.grade import Grade
-from agentgym.verify.prepare import Workspace
+from agentgym.verify.prepare import Workspace, lay
 
 REWARDS = "/logs/verifier"
 
 
 async def grade_by_script(sandbox: Sandbox, task: Task, workspace: Workspace) -> Grade:
     """Run `bash /tests/test.sh` and read its reward file."""
+    await lay(sandbox, task, workspace, {})
     made = await sandbox.exec(
         f"mkdir -p {REWARDS} /logs/agent /logs/artifacts /tests && find {REWARDS} /tests -mindepth 1 -delete",
         timeout=30.0,

@@ -20,8 +20,9 @@ from agentgym.tasks.sources import BenchmarkMaterial
 from agentgym.tasks.swebench.client import PackageFailed, package
 from agentgym.tasks.swebench.environment import MARK
 from agentgym.verify.grade import Grade
-from agentgym.verify.prepare import Workspace
+from agentgym.verify.prepare import Workspace, lay
 from agentgym.verify.reward import MISSING, expected_ids, rewarded
+from agentgym.verify.workspace import REGULAR, File
 
 LOG_BYTES = 32 * 1024 * 1024
 
@@ -33,7 +34,7 @@ async def grade_by_log(sandbox: Sandbox, task: Task, workspace: Workspace) -> Gr
     mark = secrets.token_hex(16)
     place = f"/tmp/.verify-{secrets.token_hex(8)}.sh"
     script = task.material.run_script().replace(MARK, mark)
-    await sandbox.write_file(place, script.encode("utf-8", "surrogatepass"))
+    await lay(sandbox, task, workspace, {place: File(REGULAR, script.encode("utf-8", "surrogatepass"))})
     result = await sandbox.exec(
         f"exec bash {shlex.quote(place)} 2>&1",
         timeout=task.verifier_timeout_s,

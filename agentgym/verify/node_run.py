@@ -19,8 +19,10 @@ from importlib import resources
 
 from agentgym.sandbox.protocol import ExecResult, Sandbox
 from agentgym.tasks.model import Task
+from agentgym.verify.prepare import Workspace, lay
 from agentgym.verify.reports import Report, UnreadableReport
 from agentgym.verify.reward import worst
+from agentgym.verify.workspace import REGULAR, File
 
 CANARIES = 7
 """Results of `inside/canaries.mjs`, all of them failures."""
@@ -32,13 +34,12 @@ def is_node(task: Task) -> bool:
     return task.judge == "tap" and task.test_command[0].rpartition("/")[2] == "node" and "--test" in task.test_command
 
 
-async def run_node(sandbox: Sandbox, task: Task) -> tuple[ExecResult, Report | None, str]:
+async def run_node(sandbox: Sandbox, task: Task, workspace: Workspace) -> tuple[ExecResult, Report | None, str]:
     """(how the command ended, what it reported, why that cannot be used)."""
     home = f"/tmp/verify-{secrets.token_hex(16)}"
-    for name in ("node_guard.mjs", "canaries.mjs"):
-        await sandbox.write_file(
-            f"{home}/{name}", resources.files("agentgym.verify.inside").joinpath(name).read_bytes()
-        )
+    folder = resources.files("agentgym.verify.inside")
+    scripts = {name: File(REGULAR, folder.joinpath(name).read_bytes()) for name in ("node_guard.mjs", "canaries.mjs")}
+    await lay(sandbox, task, workspace, {f"{home}/{name}": file for name, file in scripts.items()})
     key = secrets.token_bytes(32)
     result = await sandbox.exec(
         f"unset NODE_OPTIONS; exec {shlex.join(command(task, home))}",

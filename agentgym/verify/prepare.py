@@ -1,10 +1,10 @@
 """Build the workspace that is graded: pristine tree + the solution's own changes + hidden tests, computed on the
 host.
 
-Everything is done on git trees, so there is no order of writes to race and no link to follow: what goes into the
-sandbox is the difference between the final tree and the pristine one it already holds. The hidden tests are the
-complete new state of `task.test_paths`: an image file that matches them and is not among the hidden tests is removed
-(moved tests would be collected twice otherwise).
+Everything is done on git trees, so there is no order of writes to race and no link to follow: what goes into the sandbox is the
+difference between the final tree and the pristine one it already holds, in one command (`lay`). The hidden tests are the complete
+new state of `task.test_paths`: an image file that matches them and is not among the hidden tests is removed (moved tests would
+be collected twice otherwise).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,28 +24,29 @@ from agentgym.tasks.sources import BenchmarkMaterial
 from agentgym.verify.grade import Patch
 from agentgym.verify.ownership import CACHES, is_shared_config, owned_changes
 from agentgym.verify.pristine import Pristine, capture
-from agentgym.verify.trees import PatchDoesNotApply, Trees
+from agentgym.verify.trees import Node, PatchDoesNotApply, Trees, blob_oid
 from agentgym.verify.workspace import EXECUTABLE, REGULAR, SYMLINK, SYSTEM_PATH, File, is_safe, pack
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What was written. hidden: the hidden tests by path. notes: changes that were dropped. pristine: the image's
-    tree.
+    """What is to be graded. pristine: what the sandbox holds before. hidden: the hidden tests by path.
+
+    removed, written: how the two differ; `lay` does it. A path may be in both: it is made anew, whatever it was. notes: changes
+    that were dropped.
     """
 
     pristine: Pristine
     hidden: Mapping[str, File] = field(default_factory=dict)
+    removed: Sequence[str] = ()
+    written: Mapping[str, File] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 async def prepare(sandbox: Sandbox, task: Task, patch: Patch) -> Workspace:
-    """Write the graded workspace into a fresh `sandbox`. Raises PatchDoesNotApply, TaskError, SandboxError."""
+    """The workspace to be graded in a fresh `sandbox`, which is only read. Raises PatchDoesNotApply, TaskError, SandboxError."""
     pristine = await capture(sandbox)
-    hidden = await asyncio.to_thread(_hidden_tests, task, pristine)
-    removed, written, notes = await asyncio.to_thread(_plan, pristine, task, patch, hidden)
-    await _write(sandbox, task.workdir, removed, written)
-    return Workspace(pristine, hidden, notes)
+    return await asyncio.to_thread(_plan, pristine, task, patch)
 
 
 def _hidden_tests(task: Task, pristine: Pristine) -> Mapping[str, File]:
@@ -56,15 +57,16 @@ def _hidden_tests(task: Task, pristine: Pristine) -> Mapping[str, File]:
 
 def _patched_tests(task: Task, material: BenchmarkMaterial, pristine: Pristine) -> Mapping[str, File]:
     """The test-owned files of the image, with the row's test patch applied to them."""
+    owned = {path: node for path, node in pristine.nodes.items() if matches(path, task.test_paths)}
     with tempfile.TemporaryDirectory(prefix="agentgym-tests-") as folder:
         trees = Trees(Path(folder), base=pristine.repository)
         try:
-            patched = trees.apply(pristine.tree, material.test_patch())
+            changes = trees.changes(pristine.tree, material.test_patch())
         except PatchDoesNotApply as error:
             raise TaskError(f"task {task.id}: its test patch does not fit its image: {error}") from error
-        owned = {path: node for path, node in trees.nodes(patched).items() if matches(path, task.test_paths)}
-        blobs = trees.read_blobs(list(dict.fromkeys(node.oid for node in owned.values()))) if owned else {}
-        return {path: File(node.mode, blobs[node.oid]) for path, node in owned.items()}
+        patched: dict[str, File | None] = {**_files(trees, owned)}
+    patched |= {path: file for path, file in changes.items() if matches(path, task.test_paths)}
+    return {path: file for path, file in patched.items() if file is not None}
 
 
 def _read_tree(task: Task) -> dict[str, File]:
@@ -86,54 +88,63 @@ def _read_tree(task: Task) -> dict[str, File]:
     return files
 
 
-def _plan(
-    pristine: Pristine, task: Task, patch: Patch, hidden: Mapping[str, File]
-) -> tuple[list[str], list[tuple[str, File]], tuple[str, ...]]:
-    """(paths to remove, files to write, notes) that turn the pristine workspace into the graded one."""
+def _plan(pristine: Pristine, task: Task, patch: Patch) -> Workspace:
+    hidden = _hidden_tests(task, pristine)
     with tempfile.TemporaryDirectory(prefix="agentgym-grade-") as folder:
         trees = Trees(Path(folder), base=pristine.repository)
-        solution = _difference(trees, pristine.tree, trees.apply(pristine.tree, patch.diff))
-        before = _files(trees, pristine, [path for path in solution if is_shared_config(path)])
-        owned = owned_changes(solution, before, task.test_paths, hidden)
-        final: dict[str, File | None] = {path: file for path, file in solution.items() if path not in owned}
-        final |= {path: None for path in pristine.nodes if matches(path, task.test_paths) and path not in hidden}
-        final |= hidden
-        changes = _difference(trees, pristine.tree, trees.write_tree(pristine.tree, final))
-    removed = [path for path in pristine.nodes if path in changes]
-    written = [(path, file) for path, file in changes.items() if file is not None]
-    return removed, written, tuple(f"dropped the change to {path}: owned by the tests" for path in sorted(owned))
+        solution = trees.changes(pristine.tree, patch.diff)
+        shared = {path: pristine.nodes[path] for path in solution if is_shared_config(path) and path in pristine.nodes}
+        owned = owned_changes(solution, _files(trees, shared), task.test_paths, hidden)
+    final: dict[str, File | None] = {path: file for path, file in solution.items() if path not in owned}
+    final |= {path: None for path in pristine.nodes if matches(path, task.test_paths) and path not in hidden}
+    final |= hidden
+    written = {path: file for path, file in final.items() if file is not None and not _is_there(pristine, path, file)}
+    gone = {path for path, file in final.items() if file is None and path in pristine.nodes}
+    removed = gone | (written.keys() & pristine.nodes.keys()) | _in_the_way(pristine, written)
+    notes = tuple(f"dropped the change to {path}: owned by the tests" for path in sorted(owned))
+    return Workspace(pristine, hidden, sorted(removed), written, notes)
 
 
-def _difference(trees: Trees, old: str, new: str) -> dict[str, File | None]:
-    """Changed files of `new` against `old`; None where removed. Submodule entries are refused by git apply's own
-    rules.
-    """
-    if old == new:
-        return {}
-    before, after = trees.nodes(old), trees.nodes(new)
-    changed = {path: node for path, node in after.items() if before.get(path) != node and node.mode != "160000"}
-    blobs = trees.read_blobs(list(dict.fromkeys(node.oid for node in changed.values()))) if changed else {}
-    result: dict[str, File | None] = {path: None for path in before if path not in after}
-    return result | {path: File(node.mode, blobs[node.oid]) for path, node in changed.items()}
+def _is_there(pristine: Pristine, path: str, file: File) -> bool:
+    return pristine.nodes.get(path) == Node(file.mode, blob_oid(file.data))
 
 
-def _files(trees: Trees, pristine: Pristine, paths: list[str]) -> dict[str, File | None]:
-    nodes = {path: pristine.nodes[path] for path in paths if path in pristine.nodes}
-    blobs = trees.read_blobs([node.oid for node in nodes.values()]) if nodes else {}
+def _in_the_way(pristine: Pristine, written: Iterable[str]) -> set[str]:
+    """Files of the image where a directory must be, or in a directory where a file must be."""
+    new = [path for path in written if path not in pristine.nodes]
+    above = {parent for path in new for parent in _parents(path)} & pristine.nodes.keys()
+    places = set(new)
+    return above | {path for path in pristine.nodes if new and not places.isdisjoint(_parents(path))}
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _files(trees: Trees, nodes: Mapping[str, Node]) -> dict[str, File]:
+    blobs = trees.read_blobs(list(dict.fromkeys(node.oid for node in nodes.values()))) if nodes else {}
     return {path: File(node.mode, blobs[node.oid]) for path, node in nodes.items()}
 
 
-async def _write(sandbox: Sandbox, workdir: str, removed: list[str], written: list[tuple[str, File]]) -> None:
-    """Removals first, then one archive; the sandbox is fresh, so its own tools are the image's."""
-    here = f"cd {shlex.quote(workdir)} && PATH={SYSTEM_PATH}"
-    if removed:
-        names = b"".join(os.fsencode(path) + b"\0" for path in removed)
-        await _must(sandbox, f"{here} xargs -0 rm -f --", names)
-    if written:
-        await _must(sandbox, f"{here} tar -xf - --no-same-owner", pack(written))
+async def lay(sandbox: Sandbox, task: Task, workspace: Workspace, beside: Mapping[str, File], ask: str = "") -> str:
+    """Write the workspace, and what the judge needs `beside` it (absolute path -> file), into the fresh sandbox.
 
-
-async def _must(sandbox: Sandbox, command: str, stdin: bytes) -> None:
-    result = await sandbox.exec(command, timeout=120.0, stdin=stdin)
+    ask: shell that is run after it, in the workdir and with the environment of the tests; returns what that prints. One command
+    for all, since each costs the sandbox several processes; nothing of the workspace has run yet, so its own tools are the
+    image's. Raises SandboxError.
+    """
+    names = " ".join(shlex.quote(path) for path in workspace.removed)
+    remove = f"printf '%s\\0' {names} | PATH={SYSTEM_PATH} xargs -0 rm -f -- && " if names else ""
+    files = {f"{task.workdir}/{path}": file for path, file in workspace.written.items()} | dict(beside)
+    archive = pack((path.lstrip("/"), file) for path, file in files.items())
+    result = await sandbox.exec(
+        f"{{ {remove}PATH={SYSTEM_PATH} tar -xf - --no-same-owner -C /; }} || exit 1\n{ask or 'true'}",
+        timeout=180.0,
+        env=dict(task.test_env),
+        cwd=task.workdir,
+        stdin=archive,
+    )
     if result.exit_code != 0:
-        raise SandboxError(f"the graded workspace could not be written ({command.split()[-2:]}): {result.text[-500:]}")
+        raise SandboxError(f"the graded workspace could not be written: {result.text[-500:]}")
+    return result.text

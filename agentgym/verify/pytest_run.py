@@ -21,14 +21,15 @@ import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-from agentgym.sandbox.protocol import ExecResult, Sandbox, SandboxError
+from agentgym.sandbox.protocol import ExecResult, Sandbox
 from agentgym.tasks.model import Task, TaskError
 from agentgym.verify.grade import Grade
-from agentgym.verify.prepare import Workspace
+from agentgym.verify.prepare import Workspace, lay
 from agentgym.verify.reward import (
     ERROR,
     FAILED,
@@ -41,7 +42,7 @@ from agentgym.verify.reward import (
     vector_of,
     worst,
 )
-from agentgym.verify.workspace import REGULAR, SYSTEM_PATH, File, pack
+from agentgym.verify.workspace import REGULAR, File
 
 JUDGE = "plugin"
 SCRIPTS = ("supervisor.py", "runner.py", "integrity.py", "honesty.py")
@@ -50,7 +51,7 @@ TEST_SECONDS = 60.0
 CANARIES = 5
 ANSWER_BYTES = 96 * 1024 * 1024
 ALWAYS = ("-p", "no:cacheprovider", "--continue-on-collection-errors", "--maxfail=0")
-_PRELOAD = ("unittest", "unittest.mock", "unittest.case", "doctest", "difflib", "traceback", "logging", "threading")
+_PRELOAD = ("unittest", "unittest.case", "doctest", "difflib", "traceback", "logging", "threading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Command:
 def parse_command(task: Task, shebang: str) -> Command:
     """`python [flags] -m pytest [options]` or `pytest [options]`; raises TaskError for anything else."""
     argv = task.test_command
-    if "-m" in argv and argv[argv.index("-m") + 1 : argv.index("-m") + 2] == ("pytest",) and "python" in argv[0]:
+    if _names_python(task):
         split = argv.index("-m")
         return Command(argv[:split], argv[split + 2 :], cwd_on_path=True)
     if argv and PurePosixPath(argv[0]).name in ("pytest", "py.test"):
@@ -79,6 +80,11 @@ def parse_command(task: Task, shebang: str) -> Command:
     )
 
 
+def _names_python(task: Task) -> bool:
+    argv = task.test_command
+    return "-m" in argv and argv[argv.index("-m") + 1 : argv.index("-m") + 2] == ("pytest",) and "python" in argv[0]
+
+
 async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *, order: int, last: bool) -> Grade:
     """Run the expected tests in `sandbox`. order: see `grade`. last: no retry follows, so a repeated silent death is the
     solution's.
@@ -88,7 +94,7 @@ async def grade_by_pytest(sandbox: Sandbox, task: Task, workspace: Workspace, *,
         raise TaskError(f"task {task.id}: no FAIL_TO_PASS and no PASS_TO_PASS", hint="validate the task first")
     nonce, key = secrets.token_hex(16), secrets.token_bytes(32)
     home = f"/tmp/.verify-{nonce}"
-    python_path, command = await _place(sandbox, task, home)
+    python_path, command = await _place(sandbox, task, workspace, home)
     budget = task.verifier_timeout_s
     test_seconds = max(3.0, min(TEST_SECONDS, budget / 6))
     orders = {
@@ -195,24 +201,15 @@ def _signed_answer(output: bytes, key: bytes, nonce: str) -> dict[str, Any] | No
     return None
 
 
-async def _place(sandbox: Sandbox, task: Task, home: str) -> tuple[str, Command]:
-    """Write our scripts, and ask for PYTHONPATH as the tests would see it and for the command: one call, since each costs
-    processes. Nothing of the workspace has run yet, so the image's own shell answers.
-    """
+async def _place(sandbox: Sandbox, task: Task, workspace: Workspace, home: str) -> tuple[str, Command]:
+    """Write the workspace and our scripts, and ask for PYTHONPATH as the tests would see it and for the command."""
     folder = resources.files("agentgym.verify.inside")
-    scripts = [(name, File(REGULAR, folder.joinpath(name).read_bytes())) for name in SCRIPTS]
+    scripts = {f"{home}/{name}": File(REGULAR, folder.joinpath(name).read_bytes()) for name in SCRIPTS}
     program = shlex.quote(task.test_command[0])
-    result = await sandbox.exec(
-        f"mkdir {home} && PATH={SYSTEM_PATH} tar -xf - --no-same-owner -C {home} || exit 1\n"
-        f'printf "%s\\n" "$PYTHONPATH"; head -n 1 "$(command -v {program})" 2>/dev/null | tr -d "\\0"',
-        timeout=60.0,
-        env=dict(task.test_env),
-        cwd=task.workdir,
-        stdin=pack(scripts),
-    )
-    if result.exit_code != 0:
-        raise SandboxError(f"the grader's scripts could not be written: {result.text[-500:]}")
-    python_path, _, shebang = result.text.partition("\n")
+    ask = 'printf "%s\\n" "$PYTHONPATH"'
+    if not _names_python(task):
+        ask += f'; head -n 1 "$(command -v {program})" 2>/dev/null | tr -d "\\0"'
+    python_path, _, shebang = (await lay(sandbox, task, workspace, scripts, ask)).partition("\n")
     return python_path, parse_command(task, shebang.strip())
 
 
@@ -235,20 +232,25 @@ def _local_names(workspace: Workspace, workdir: str, python_path: str) -> list[s
 
 def _imported_by(hidden: Mapping[str, File]) -> list[str]:
     """Modules that the hidden tests import by absolute name."""
+    return sorted({name for path, file in hidden.items() if path.endswith(".py") for name in _imports(file.data)})
+
+
+@lru_cache(maxsize=1024)
+def _imports(source: bytes) -> frozenset[str]:
+    """Kept, since the tests of a task are the same in every grading and large ones take a second to parse."""
     names: set[str] = set()
-    for path, file in hidden.items():
-        if not path.endswith(".py"):
-            continue
-        try:
-            tree = ast.parse(file.data)
-        except (SyntaxError, ValueError):
-            continue  # Written for another Python; pytest in the image will say so.
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                names.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module)
-    return sorted(names)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return frozenset()  # Written for another Python; pytest in the image will say so.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+            if node.module == "unittest":  # `from unittest import mock` loads a module too, and a large one
+                names.update(f"unittest.{alias.name}" for alias in node.names)
+    return frozenset(names)
 
 
 def _mentions(files: Mapping[str, File], text: bytes) -> bool:

@@ -25,7 +25,7 @@ from agentgym.sandbox.protocol import ExecResult, FileError, Sandbox
 from agentgym.tasks.model import Task
 from agentgym.verify.grade import Grade
 from agentgym.verify.node_run import is_node, run_node
-from agentgym.verify.prepare import Workspace
+from agentgym.verify.prepare import Workspace, lay
 from agentgym.verify.reports import Report, UnreadableReport, parse_junit, parse_tap
 from agentgym.verify.reward import FAILED, MISSING, PASSED, expected_ids, outcome, rewarded
 
@@ -45,7 +45,8 @@ class Ended:
 async def grade_by_report(sandbox: Sandbox, task: Task, workspace: Workspace) -> Grade:
     """Run the task's command and judge its report."""
     if is_node(task):
-        return judge(task, Ended(*await run_node(sandbox, task)), workspace.notes, sealed=True)
+        return judge(task, Ended(*await run_node(sandbox, task, workspace)), workspace.notes, sealed=True)
+    await lay(sandbox, task, workspace, {})
     home = f"/tmp/.verify-{secrets.token_hex(16)}"
     path = f"{home}/{secrets.token_hex(16)}.{'xml' if task.judge == 'junit' else 'tap'}"
     argv = [word.replace(PLACE, path) for word in task.test_command]

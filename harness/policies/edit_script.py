@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from agentgym.tasks.model import Task
 from harness.policies.protocol import PolicyError
 from harness.policies.scripted import Script, Turn, submission
+from harness.policies.unified_diff import read_diff
 from harness.profile import Profile
-
-_FILE = re.compile(r"^\+\+\+ b/(.+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,16 @@ def edit_script(task: Task, profile: Profile | None = None) -> Script:
 
 def changes(patch: str) -> Iterator[Change]:
     """The runs of changed lines of a unified diff, in its order."""
-    path, above, old, new = "", [], [], []
-    for line in [*patch.split("\n"), "diff "]:
-        kind, text = line[:1], line[1:]
-        if kind in ("-", "+") and not line.startswith(("--- ", "+++ ")):
-            (old if kind == "-" else new).append(text)
-            continue
-        if old or new:
-            yield Change(path, tuple(above), tuple(old), tuple(new))
-            above, old, new = [], [], []
-        if found := _FILE.match(line):
-            path = found.group(1)
-        if kind == " ":
-            above.append(text)
-        elif not line.startswith("\\"):  # "\ No newline at end of file" belongs to the line before it
-            above = []
+    for file in read_diff(patch):
+        for hunk in file.hunks:
+            above: list[str] = []
+            for changed, run in groupby(hunk.lines, key=lambda line: line.kind != " "):
+                lines = [(line.kind, line.text.removesuffix("\n")) for line in run]
+                if not changed:
+                    above = [text for _, text in lines]
+                    continue
+                old, new = (tuple(text for kind, text in lines if kind == wanted) for wanted in "-+")
+                yield Change(file.path, tuple(above), old, new)
 
 
 def _turn(change: Change, shown: str, tool: str) -> Turn:

@@ -1,12 +1,22 @@
-"""Steps are built by `observe_steps`, which tests import by name; the fixtures stand here."""
+"""The columns of a trajectory, as short as a sentence; steps and whole trajectories are built by `tests/observe_steps.py`."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+import pytest
 
-from observe_steps import summary
+from agentgym.store.filter import TrajectorySummary
+from agentgym.store.records import PolicyKind, Termination
 
-__all__ = ["summary"]
+
+@pytest.fixture
+def summary() -> Callable[..., TrajectorySummary]:
+    def make(**changes: Any) -> TrajectorySummary:
+        fields: dict[str, Any] = dict.fromkeys(TrajectorySummary.__slots__, "")
+        fields |= {"policy_kind": PolicyKind.MODEL, "termination": Termination.SUBMITTED, "reward": 0.0, "id": "one"}
+        fields |= dict.fromkeys(("calls", "steps", "tokens", "action_tokens", "version_max"), 1)
+        return TrajectorySummary(**{**fields, **changes})
+
+    return make

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from agentgym.sandbox.protocol import Sandbox, SandboxError, SandboxGone
+from agentgym.sandbox.local import describe_enforcement
+from agentgym.sandbox.protocol import Sandbox, SandboxBackend, SandboxError, SandboxGone
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -95,6 +96,32 @@ async def test_a_memory_hog_is_killed_and_reported(fresh: Sandbox):
     assert result.oom_killed
     after = await fresh.exec("echo alive")
     assert (after.output, after.oom_killed) == (b"alive\n", False)
+
+
+CROWD = """python3 -c '
+import os
+while True:
+    try:
+        if os.fork() == 0:
+            kept = os.urandom(1 << 20)
+            while True:
+                os.fork()
+    except (OSError, MemoryError):
+        pass
+'; sleep 1000"""
+"""It cannot die out: what it began with is the smallest of it, so the kernel takes that last."""
+
+
+async def test_a_crowd_that_fights_for_memory_is_ended_before_its_time(start, backend: SandboxBackend):
+    if backend.name == "kubernetes":
+        pytest.skip("what the memory limit of a pod kills is counted on its node, out of our sight")
+    if backend.name == "local" and "control group" not in describe_enforcement()["memory"]:
+        pytest.skip("without control groups the memory limit is each process's own")
+    sandbox = await start(memory_mb=100, pids=300)
+    result = await sandbox.exec(CROWD, timeout=200, output_limit=100)
+    assert not result.timed_out
+    assert result.duration < 100
+    assert (await sandbox.exec("echo alive")).output == b"alive\n"
 
 
 async def test_orphans_are_reaped(start):

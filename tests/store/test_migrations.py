@@ -22,7 +22,7 @@ from agentgym.store.check import check_store
 from agentgym.store.engine import connect, writing
 from agentgym.store.migrate import MIGRATIONS, current_revision
 from agentgym.store.rows import EncodedTrajectory, encode_trajectory
-from agentgym.store.schema import SCHEMA_VERSION, metadata
+from agentgym.store.schema import SCHEMA_VERSION, metadata, server_run, server_token
 from agentgym.tasks.registry import Registry
 
 
@@ -71,6 +71,16 @@ def test_a_released_store_is_upgraded_and_keeps_everything(
     registry = Registry(tmp_path / "old.db")
     assert (registry.get("tutorial").status, registry.get("tutorial").manifest) == ("valid", {"a": 1})
     registry.close()
+
+
+def test_the_tables_that_a_server_made_beside_the_schema_stay_with_what_they_hold(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "old.db")
+    old.executescript((RELEASED / "0003.sql").read_text())
+    old.close()
+    with Store.open(tmp_path / "old.db") as store, store.engine.connect() as connection:
+        assert connection.execute(sa.select(server_token.c.name, server_token.c.scope)).all() == [("ci", "run")]
+        assert connection.execute(sa.select(server_run.c.config)).scalar() == {"tasks": ["all"]}
+        assert store.metrics("train") == {1: {"policy_loss": 0.5}}
 
 
 def store_of_revision(url: str, revision: str, trajectory: Trajectory) -> EncodedTrajectory:

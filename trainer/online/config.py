@@ -70,6 +70,10 @@ class RolloutRules(BaseModel):
 class OnlineConfig(RolloutRules, CurriculumRules, TrainConfig):
     """One training run, offline or online."""
 
+    @property
+    def recorded_as(self) -> str:
+        return self.name or (super().recorded_as if self.mode == "offline" else self.run_id or "")
+
     @model_validator(mode="before")
     @classmethod
     def _named_after_its_output(cls, given: Any) -> Any:

@@ -189,7 +189,8 @@ class _Loop:
             return {}
         found = await self.parts.held_out(self._run.learner.version)
         if not taken:
-            await self._keep(0, found)
+            self._board.write(0, found)
+            await asyncio.to_thread(self.store.put_metrics, self.config.recorded_as, 0, found)
         return found
 
     async def _record(self, metrics: dict[str, float], clock: Clock) -> None:
@@ -199,11 +200,8 @@ class _Loop:
         dropped = self._feed.counts()
         self._run.record({**metrics, "dropped": dropped})
         numbers = metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()}
-        await self._keep(self._run.state.step, numbers)
-
-    async def _keep(self, step: int, numbers: dict[str, float]) -> None:
-        self._board.write(step, numbers)
-        await asyncio.to_thread(self.store.put_metrics, self.config.run_id or "", step, numbers)
+        self._board.write(self._run.state.step, numbers)
+        await asyncio.to_thread(self._run.keep, self.store, numbers)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -52,6 +52,8 @@ def rollout_measures(tally: Tally, clock: Clock, *, concurrency: int) -> dict[st
         found["turns_mean"] = float(np.mean(tally.turns))
         for name, count in tally.terminations.items():
             found[f"termination/{name}"] = count / tally.episodes
+        for name, spent in tally.phases.items():
+            found[f"phase_seconds/{name}"] = spent / tally.episodes
     if tally.rewards:
         found["train_reward"] = float(np.mean(tally.rewards))
         found["train_success"] = float(np.mean([reward >= 1.0 for reward in tally.rewards]))
@@ -92,6 +94,7 @@ def _tag(name: str) -> str:
             "train_",
             "tasks_",
             "horizon",
+            "phase_seconds/",
         ),
         "held_out": ("held_out_",),
         "critic": ("value_", "explained_"),

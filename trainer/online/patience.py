@@ -21,6 +21,7 @@ from agentgym.store import (
     Trajectory,
     TrajectorySummary,
 )
+from agentgym.store.credit import TokenCredit
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.stream import OnCorrupt, log_corrupt
 
@@ -63,6 +64,9 @@ class PatientStore(Store):
 
     def put_metrics(self, run_id: str, step: int, values: Mapping[str, float]) -> None:
         self._insist(lambda: super(PatientStore, self).put_metrics(run_id, step, values))
+
+    def put_credit(self, run_id: str, step: int, version: int, found: Mapping[str, TokenCredit]) -> None:
+        self._insist(lambda: super(PatientStore, self).put_credit(run_id, step, version, found))
 
     def _insist(self, work: Callable[[], T]) -> T:
         deadline, wait = time.monotonic() + self.patience_s, 0.25

@@ -50,7 +50,8 @@ class Acting:
 
 @dataclass(slots=True)
 class Tally:
-    """What the rollouts did since it was last read. idle: seconds workers waited for room, summed."""
+    """What the rollouts did since it was last read. idle: seconds workers waited for room, summed.
+    phases: seconds by phase of an episode, summed."""
 
     episodes: int = 0
     action_tokens: int = 0
@@ -60,6 +61,7 @@ class Tally:
     worker_deaths: int = 0
     idle: float = 0.0
     turns: list[int] = field(default_factory=list)
+    phases: Counter[str] = field(default_factory=Counter)
 
 
 class Rollouts:
@@ -190,6 +192,7 @@ class Rollouts:
         tally.action_tokens += sum(len(call.generation_token_ids) for call in trajectory.calls)
         tally.terminations[trajectory.termination.value] += 1
         tally.turns.append(len(trajectory.calls))
+        tally.phases.update(trajectory.timings)
         tally.retries += len(trajectory.metadata.get("earlier_failures", ()))
         if trajectory.reward is not None:
             tally.rewards.append(trajectory.reward)

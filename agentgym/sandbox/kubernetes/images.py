@@ -8,18 +8,12 @@ development cluster, so the image is built with it. Neither: somebody has loaded
 from __future__ import annotations
 
 import asyncio
-import hashlib
 
 from agentgym.sandbox import images
+from agentgym.sandbox.bundle import portable_reference
 from agentgym.sandbox.finish import FINISH_VERSION
 from agentgym.sandbox.kubernetes.config import KubernetesConfig
 from agentgym.sandbox.protocol import BackendUnavailable, Image, ImageSpec
-
-
-def portable_reference(spec: ImageSpec, registry: str | None) -> str:
-    """The name that follows from the spec alone, as in `registry.example/agentgym/env:0123…`."""
-    key = hashlib.sha256("\n".join([spec.digest, str(FINISH_VERSION), spec.workdir]).encode()).hexdigest()[:24]
-    return f"{registry.rstrip('/')}/agentgym/env:{key}" if registry else f"agentgym/env:{key}"
 
 
 async def resolve(spec: ImageSpec, config: KubernetesConfig) -> Image:

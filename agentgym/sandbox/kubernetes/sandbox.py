@@ -43,7 +43,7 @@ class KubernetesSandbox(ChannelSandbox):
         self._cluster = cluster
         self._limits = limits
         self._forget = forget
-        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self._rescue)
+        self._channel = Channel(self.open_stream, workdir=image.spec.workdir, rescue=self.rescue)
         self._guard: asyncio.Task[tuple[PodStream, Lane]] | None = None
         self._began = 0.0  # by the pod's clock
 
@@ -167,7 +167,7 @@ class KubernetesSandbox(ChannelSandbox):
             raise
         return stream, lane
 
-    async def _rescue(self) -> None:
+    async def _end_processes(self) -> None:
         """Kills everything the user runs, from the shell that stands by, else from a new one; returns once a new one does."""
         deadline = time.monotonic() + _RESCUE_S
         while True:

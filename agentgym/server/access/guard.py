@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agentgym.server.measures import Measures
 from agentgym.server.problem import RequestError, problem_response
 from agentgym.server.settings import LOOPBACK, ServerSettings
-from agentgym.server.tables import audit
 from agentgym.store.engine import writing
 from agentgym.store.errors import StoreError
+from agentgym.store.schema import server_audit as audit
 
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 _CLIENTS = 10_000

@@ -17,9 +17,9 @@ from typing import Literal, get_args
 
 import sqlalchemy as sa
 
-from agentgym.server.tables import token as tokens
 from agentgym.store import NotFoundError
 from agentgym.store.engine import reading, writing
+from agentgym.store.schema import server_token as tokens
 
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

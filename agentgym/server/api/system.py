@@ -17,9 +17,9 @@ from agentgym.server.access.tokens import Scope, Tokens
 from agentgym.server.api.query import AStore, Settings, Wanted
 from agentgym.server.problem import RequestError, described
 from agentgym.server.repeat import IdempotentRoute
-from agentgym.server.tables import audit
 from agentgym.store.engine import reading
 from agentgym.store.schema import SCHEMA_VERSION
+from agentgym.store.schema import server_audit as audit
 from agentgym.store.schema import trajectory as rows
 
 open_router = APIRouter(tags=["system"], responses=described(503))

@@ -28,16 +28,16 @@ from sqlalchemy.exc import IntegrityError
 
 from agentgym.server.problem import RequestError
 from agentgym.server.settings import ServerSettings
-from agentgym.server.tables import run as runs
 from agentgym.store import NotFoundError
 from agentgym.store.engine import reading, writing
+from agentgym.store.schema import server_run as runs
 
 RunKind = Literal["rollout", "eval", "train", "replay", "validate"]
 Status = Literal["running", "done", "failed", "stopped", "lost"]
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _POSITIONAL: Mapping[str, str] = {"replay": "trajectory", "validate": "tasks"}
 """Commands that take no config file: the key of their argument; other keys become options."""
-_OURS = ("store", "output", "run_id")
+_OURS = ("store", "output", "run_id", "name")
 """Keys that the server sets; offline training alone has another meaning for `run_id`: whose episodes it reads."""
 
 
@@ -115,6 +115,10 @@ class Launcher:
         if not found:
             raise NotFoundError(f"no launched run {run_id!r}")
         return found[0]
+
+    def find(self, run_id: str) -> LaunchedRun | None:
+        found = self._read(runs.c.id == run_id)
+        return found[0] if found else None
 
     def list(self) -> Sequence[LaunchedRun]:
         """Newest first."""

@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any
 
 from agentgym.server.runs.launch import arguments_of, reads_stored_episodes
-from agentgym.server.tables import run as runs
 from agentgym.store import Store
 from agentgym.store.engine import reading, writing
+from agentgym.store.schema import server_run as runs
 
 
 def main(store: str, run_id: str) -> int:
@@ -53,7 +53,7 @@ def command_line(kind: str, config: Mapping[str, Any], run_id: str, store: str, 
         return [*arguments[:split], "--store", store, "--json", *arguments[split:]]
     path = directory / "config.toml"
     path.write_text(toml(config), "utf-8")
-    own = ["--output", str(directory / "checkpoints")] if kind == "train" else []
+    own = ["--output", str(directory / "checkpoints"), "--name", run_id] if kind == "train" else []
     if not reads_stored_episodes(kind, config):  # type: ignore[arg-type]
         own += ["--run-id", run_id]
     return [kind, "--config", str(path), "--store", store, *own, "--json"]

@@ -36,20 +36,28 @@ HOOKS = (
 QUIET_ATTRIBUTES = {"__doc__", "__annotations__", "__annotate__", "__abstractmethods__", "_abc_impl", "__weakref__"}
 
 
+FUNCTION = types.FunctionType
+
+
 def functions_of(module):
-    """(owner, name, function) for the functions and methods that a module defines."""
+    """(owner, name, function) for the functions and methods that a module defines. Run over all of pytest, so it is quick."""
+    ours = module.__name__
     for name, value in list(vars(module).items()):
-        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            yield module, name, value
-        elif isinstance(value, type) and value.__module__ == module.__name__:
+        if type(value) is FUNCTION:
+            if value.__module__ == ours:
+                yield module, name, value
+        elif isinstance(value, type) and value.__module__ == ours:
             for attribute, member in list(vars(value).items()):
+                if type(member) is FUNCTION:
+                    yield value, attribute, member
+                    continue
                 if isinstance(member, (classmethod, staticmethod)):
                     member = (
                         member.__func__
                     )  # Asking any other member could run its code: six resolves modules that way.
                 if isinstance(member, property):
                     member = member.fget
-                if isinstance(member, types.FunctionType):
+                if type(member) is FUNCTION:
                     yield value, attribute, member
 
 

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from agentgym.cli.main import app
 from agentgym.sandbox import open_backend
 from agentgym.store import Store
 from agentgym.store.check import check_store
 from agentgym.store.records import Termination
 from agentgym.store.sequences import sequences
-from agentgym.tasks import Task
 from harness.engine import run_rollouts
 from harness.gateway.agent import mini_swe_agent
 from harness.gateway.runner import agent_runner, profile_for
 from harness.jobs import plan
 from harness.policies.scripted import gold_script
-from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
-from harness.profile import Limits, load_profile
-from harness.render import GuardedRenderer
-from harness.replay import rescore
+from harness.profile import load_profile
 
 
 @pytest.fixture(scope="session")
@@ -35,52 +33,54 @@ def mini_on_path() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(os.environ.get("AGENTGYM_MINI_SWE_AGENT") or cache / "agentgym" / "mini-swe-agent-venv" / "bin")
     if not (folder / "mini").exists():
-        pytest.skip(f"no mini-swe-agent: {folder}/mini does not exist (AGENTGYM_MINI_SWE_AGENT names another folder)")
+        pytest.skip(
+            f"no mini-swe-agent: {folder}/mini does not exist (`make test` installs it; AGENTGYM_MINI_SWE_AGENT)"
+        )
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-@pytest.fixture
-async def served(vllm_url: str) -> AsyncIterator[VllmPolicy]:
-    policy = VllmPolicy(VllmPolicyConfig(url=vllm_url))
-    yield policy
-    await policy.close()
+PROFILE = """
+name = "short"
+tools = ["exec"]
+[prompts]
+system = "the agent has its own"
+[limits]
+max_turns = 6
+max_tokens_per_turn = 96
+max_context = 4096
+wall_time_s = 600
+"""
+
+
+def agentgym(*arguments: object) -> dict[str, Any]:
+    """What a user's command prints with --json; it must end with exit code 0."""
+    done = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert done.exit_code == 0, f"{arguments}: {done.exception!r}\n{done.output[-3000:]}"
+    return json.loads(done.stdout)
 
 
 @pytest.mark.vllm
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("mini_on_path")
-async def test_mini_swe_agent_leaves_exact_evidence(
-    served: VllmPolicy, untied_dir: Path, task: Task, renderer: GuardedRenderer, tmp_path: Path
-) -> None:
-    agent = mini_swe_agent()
-    profile = profile_for(agent, load_profile("gateway"))
-    profile = profile.model_copy(update={"limits": Limits(max_turns=6, max_tokens_per_turn=96, wall_time_s=600)})
-    backend = await open_backend("auto", owner="tests-gateway")
-    try:
-        with Store.open(tmp_path / "store.db") as store:
-            async with agent_runner(agent, own_sampling=True) as runner:
-                report = await run_rollouts(
-                    plan([task], served, renderer, profile, rollouts=2, seed=0),
-                    run_id="mini",
-                    store=store,
-                    backend=backend,
-                    episode=runner,
-                )
-            found = check_store(store)
-            trajectories = [store.get(one) for one in report.trajectory_ids]
-    finally:
-        await backend.close()
-    assert found.ok, found
-    for trajectory in trajectories:
-        assert trajectory.termination in (Termination.INVALID_ACTIONS, Termination.MAX_STEPS, Termination.SUBMITTED), (
-            trajectory.error
-        )
-        assert trajectory.reward is not None
-        sampled = sum(len(call.generation_token_ids) for call in trajectory.calls)
-        assert sum(one.action_count for one in sequences(trajectory)) == sampled > 0
-        assert trajectory.metadata["gateway"]["delivered_fraction"] == 1.0
-        assert rescore(trajectory, untied_dir).max_gap <= 1e-3
-        print(json.dumps(trajectory.metadata["gateway"]))
+def test_mini_swe_agent_leaves_exact_evidence(vllm_url: str, untied_dir: Path, tmp_path: Path) -> None:
+    """`rollout --agent mini-swe-agent` on a vLLM server; `store check` is clean and `replay --rescore` within 1e-3 nats."""
+    store, profile = tmp_path / "store.db", tmp_path / "short.toml"
+    profile.write_text(PROFILE)
+    policy = ["--agent", "mini-swe-agent", "--model", vllm_url, "--tokenizer", untied_dir, "--own-sampling"]
+    run = ["--profile", profile, "--rollouts", 2, "--run-id", "mini", "--store", store, "--any-status"]
+    done = agentgym("rollout", "tutorial-duration", *policy, *run)
+    assert done["terminations"].keys() <= {"invalid_actions", "max_steps", "submitted"}, done
+
+    found = agentgym("store", "check", "--store", store)
+    assert (found["ok"], found["trajectories"]) == (True, 2)
+    gaps = agentgym("replay", "--run-id", "mini", "--rescore", untied_dir, "--store", store)["summary"]
+    assert gaps["max_gap"] <= 1e-3
+    assert (gaps["tokens"], gaps["skipped_tokens"]) == (found["action_tokens"], 0)
+    assert gaps["tokens"] > 0
+    with Store.open(store) as opened:
+        for trajectory in opened.iter():
+            assert trajectory.reward is not None
+            assert trajectory.metadata["gateway"]["delivered_fraction"] == 1.0
 
 
 @pytest.mark.timeout(600)

@@ -18,7 +18,7 @@ TASK = load_task(Path(__file__).resolve().parents[3] / "environments" / "tutoria
 PATCH = """diff --git a/m.py b/m.py
 --- a/m.py
 +++ b/m.py
-@@ -1,7 +1,7 @@
+@@ -1,6 +1,6 @@
  def low(x):
 -    return x + 1
 +    return x - 1

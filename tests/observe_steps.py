@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
-from agentgym.store.filter import TrajectorySummary
 from agentgym.store.records import (
     FinishReason,
     ModelCall,
@@ -58,14 +55,3 @@ def trajectory(steps: tuple[Step, ...], *, version: int = 0, tokens: int = 2, **
         "timings": {"inference": 2.0, "tool": 1.0},
     }
     return Trajectory(**{**fields, **changes})
-
-
-@pytest.fixture
-def summary() -> Callable[..., TrajectorySummary]:
-    def make(**changes: Any) -> TrajectorySummary:
-        fields: dict[str, Any] = dict.fromkeys(TrajectorySummary.__slots__, "")
-        fields |= {"policy_kind": PolicyKind.MODEL, "termination": Termination.SUBMITTED, "reward": 0.0, "id": "one"}
-        fields |= dict.fromkeys(("calls", "steps", "tokens", "action_tokens", "version_max"), 1)
-        return TrajectorySummary(**{**fields, **changes})
-
-    return make
