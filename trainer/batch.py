@@ -1,8 +1,8 @@
 """A batch of evidence: flat tensors over its action chain, and micro-batches of whole rows.
 
-Rows are sorted by length and padded on the right inside a micro-batch. Right padding needs no mask under causal
-attention: no real token sees a later one. Each micro-batch knows which cells of the flat chain its tokens are, so
-results are written back by index and the split changes nothing.
+The rows of a micro-batch lie end to end in one row, without padding; `trainer.attention` keeps them apart. Each
+micro-batch knows which cells of the flat chain its tokens are, so results are written back by index and the split
+changes nothing.
 """
 
 from __future__ import annotations
@@ -20,24 +20,43 @@ from trainer.evidence import Evidence, Row
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """R rows of at most T tokens, with n action tokens in all.
+    """R rows of T tokens together, n of them action tokens.
 
-    token_ids: int64[R, T], zero beyond a row's end. row, position: int64[n], the cell of each action token. cells:
-    int64[n], its index in the batch's flat chain. ends: int64[R], each row's last position. closes: int64[R], the
-    trajectory whose chain ends with this row, −1 where another row follows.
+    token_ids, positions: int64[T], the packed tokens and each one's place in its own row. lengths: of the rows.
+    actions: int64[n], where in the packed row the action tokens are, never first in their own. row: int64[n], the row
+    each belongs to. cells: int64[n], its index in the batch's flat chain. ends: int64[R], where each row's last token is.
+    closes: int64[R], the trajectory whose chain ends with this row, −1 where another row follows.
     """
 
     token_ids: Tensor
+    positions: Tensor
+    lengths: tuple[int, ...]
+    actions: Tensor
     row: Tensor
-    position: Tensor
     cells: Tensor
     ends: Tensor
     closes: Tensor
 
     @property
     def tokens(self) -> int:
-        """Without padding."""
-        return int(self.ends.sum()) + len(self.ends)
+        return len(self.token_ids)
+
+    @classmethod
+    def packed(cls, rows: Sequence[Row], starts: Sequence[int], closes: Sequence[int]) -> MicroBatch:
+        """starts: per row, the flat cell of its first action token."""
+        lengths = torch.tensor([len(row) for row in rows])
+        counts = torch.tensor([len(row.positions) for row in rows])
+        ends = lengths.cumsum(0)
+        return cls(
+            token_ids=torch.cat([row.token_ids for row in rows]),
+            positions=torch.cat([torch.arange(len(row)) for row in rows]),
+            lengths=tuple(lengths.tolist()),
+            actions=torch.cat([row.positions for row in rows]) + torch.repeat_interleave(ends - lengths, counts),
+            row=torch.repeat_interleave(counts),
+            cells=torch.arange(int(counts.sum())) + torch.repeat_interleave(torch.tensor(starts) - (counts.cumsum(0) - counts), counts),
+            ends=ends - 1,
+            closes=torch.tensor(closes),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +109,7 @@ class Batch:
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], *, micro_batch_tokens: int) -> Batch:
-        """Split into micro-batches of at most `micro_batch_tokens` padded tokens; a longer row stands alone."""
+        """Split into micro-batches of at most `micro_batch_tokens` tokens; a longer row stands alone."""
         rows = [row for item in evidence for row in item.rows]
         closes = [index if row is item.rows[-1] else -1 for index, item in enumerate(evidence) for row in item.rows]
         starts, count = [], 0
@@ -98,7 +117,7 @@ class Batch:
             starts.append(count)
             count += len(row.positions)
         micro_batches = [
-            _pad([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part])
+            MicroBatch.packed([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part])
             for part in _parts([len(row) for row in rows], micro_batch_tokens)
         ]
         return cls(
@@ -115,28 +134,15 @@ class Batch:
 
 
 def _parts(lengths: list[int], limit: int) -> list[list[int]]:
-    """Row indices in descending length, cut where one more row would exceed `limit` padded tokens."""
+    """Row indices, packed first-fit in descending length into parts of at most `limit` tokens."""
     parts: list[list[int]] = []
+    room: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if parts and (len(parts[-1]) + 1) * lengths[parts[-1][0]] <= limit:
-            parts[-1].append(index)
-        else:
+        fits = next((part for part, left in enumerate(room) if left >= lengths[index]), None)
+        if fits is None:
             parts.append([index])
+            room.append(limit - lengths[index])
+        else:
+            parts[fits].append(index)
+            room[fits] -= lengths[index]
     return parts
-
-
-def _pad(rows: list[Row], starts: list[int], closes: list[int]) -> MicroBatch:
-    token_ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.int64)
-    for index, row in enumerate(rows):
-        token_ids[index, : len(row)] = row.token_ids
-    counts = torch.tensor([len(row.positions) for row in rows])
-    return MicroBatch(
-        token_ids=token_ids,
-        row=torch.repeat_interleave(counts),
-        position=torch.cat([row.positions for row in rows]),
-        cells=torch.cat(
-            [torch.arange(start, start + len(row.positions)) for start, row in zip(starts, rows, strict=True)]
-        ),
-        ends=torch.tensor([len(row) - 1 for row in rows]),
-        closes=torch.tensor(closes),
-    )

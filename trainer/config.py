@@ -94,7 +94,7 @@ class LearnerConfig(BaseModel):
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas.")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="Compute type; weights stay float32.")
-    micro_batch_tokens: int = Field(2048, ge=1, description="Padded tokens per micro-batch; a longer row stands alone.")
+    micro_batch_tokens: int = Field(2048, ge=1, description="Tokens per micro-batch; a longer row stands alone.")
     activation_checkpoint_tokens: int = Field(
         2048, ge=1, description="Micro-batches with more tokens recompute activations instead of keeping them."
     )

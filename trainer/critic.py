@@ -20,7 +20,8 @@ from transformers import PreTrainedModel
 
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
-from trainer.models import Precision, autocast, backbone
+from trainer.evidence import Row
+from trainer.models import Precision, backbone, hidden_states
 
 
 class Critic(nn.Module):
@@ -46,19 +47,16 @@ class Critic(nn.Module):
         self._check_split(source)
 
     def features(self, micro: MicroBatch, precision: Precision = "float32") -> Tensor:
-        """[R, T, H]: what enters the trained part; constant while the critic trains, so callers may keep it."""
-        with torch.no_grad(), autocast(precision):
+        """[T, H]: what enters the trained part; constant while the critic trains, so callers may keep it."""
+        with torch.no_grad():
             if self.trunk is None:
                 return self.top.embed_tokens(micro.token_ids)
-            return self.trunk(input_ids=micro.token_ids, use_cache=False).last_hidden_state
+            return hidden_states(self.trunk, micro, precision)
 
     def values(self, micro: MicroBatch, features: Tensor, precision: Precision = "float32") -> tuple[Tensor, Tensor]:
         """V before each action token, float32[n], and V after each row's last token, float32[R]."""
-        with autocast(precision):
-            hidden = self.top(inputs_embeds=features, use_cache=False).last_hidden_state
-        rows = torch.arange(len(micro.ends))
-        at = torch.cat([hidden[micro.row, micro.position - 1], hidden[rows, micro.ends]])
-        values = self.head(at.float())[:, 0]
+        hidden = hidden_states(self.top, micro, precision, inputs_embeds=features[None])
+        values = self.head(hidden[torch.cat([micro.actions - 1, micro.ends])].float())[:, 0]
         return values[: len(micro.row)], values[len(micro.row) :]
 
     def trained(self) -> Iterator[nn.Parameter]:
@@ -67,11 +65,10 @@ class Critic(nn.Module):
     @torch.no_grad()
     def _check_split(self, source: nn.Module) -> None:
         """The two parts in a row must be the whole: an architecture that does more between layers is refused."""
-        probe = torch.arange(1, 9)[None]
-        one = torch.tensor([0])
-        micro = MicroBatch(probe, one, one, one, one, one)
-        split = self.top(inputs_embeds=self.features(micro), use_cache=False).last_hidden_state
-        if not torch.allclose(split, source(input_ids=probe, use_cache=False).last_hidden_state, atol=1e-4):
+        one = torch.ones(1, dtype=torch.int64)
+        micro = MicroBatch.packed([Row(torch.arange(1, 9), one, one, one, one, one)], [0], [0])
+        split = hidden_states(self.top, micro, "float32", inputs_embeds=self.features(micro)[None])
+        if not torch.allclose(split, hidden_states(source, micro, "float32"), atol=1e-4):
             raise ModelError(
                 f"{type(source).__name__} is not a plain stack of decoder layers; a critic cannot be split from it"
             )

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trainer.batch import Batch
+from trainer.batch import Batch, MicroBatch
 from trainer.config import LearnerConfig
 from trainer.credit import CREDITS, CreditInput
 from trainer.diagnostics import batch_metrics, ratio_metrics
-from trainer.models import action_logprobs, choose_checkpointing, load_policy
+from trainer.models import action_logprobs, action_loss, choose_checkpointing, load_policy
 from trainer.objectives import OBJECTIVES, ActionTokens
 from trainer.objectives.kl import kl_estimate
 from trainer.optimizer import adamw, apply
@@ -112,25 +112,31 @@ class Learner:
         total, done = 0.0, 0
         for micro in batch.micro_batches:
             choose_checkpointing(self.policy, micro, self.config.activation_checkpoint_tokens)
-            at = micro.cells
-            logprob, entropy = action_logprobs(
+
+            def loss_of(logprob: Tensor, entropy: Tensor, part: slice, micro: MicroBatch = micro) -> Tensor:
+                at = micro.cells[part]
+                before = logprob.detach() if proximal is None else proximal[at]
+                result = self.objective.token_loss(
+                    ActionTokens(logprob, batch.behaviour[at], advantages[at], micro.row[part], entropy, before)
+                )
+                kept[at], token_loss = result.kept, result.loss
+                if beta and reference is not None:
+                    estimate = kl_estimate(logprob, reference[at], self.config.reference_kl_estimator)
+                    token_loss = token_loss + beta * estimate
+                return (weights[at] * token_loss).sum()
+
+            loss, logprob, entropy = action_loss(
                 self.policy,
                 micro,
-                batch.temperature[at],
+                batch.temperature[micro.cells],
+                loss_of,
                 precision=self.config.precision,
                 entropy_gradient="entropy" in self.objective.needs,
+                whole="sequences" in self.objective.needs,
             )
-            before = logprob.detach() if proximal is None else proximal[at]
-            result = self.objective.token_loss(
-                ActionTokens(logprob, batch.behaviour[at], advantages[at], micro.row, entropy, before)
-            )
-            token_loss = result.loss
-            if beta and reference is not None:
-                token_loss = token_loss + beta * kl_estimate(logprob, reference[at], self.config.reference_kl_estimator)
-            loss = (weights[at] * token_loss).sum()
             loss.backward()
             total += loss.item()
-            logprobs[at], entropies[at], kept[at] = logprob.detach(), entropy.detach(), result.kept
+            logprobs[micro.cells], entropies[micro.cells] = logprob, entropy
             done += micro.tokens
             tick("policy", done, batch.tokens)
         norm = apply(self.optimizer, self.config.max_gradient_norm, total, f"policy (version {self.version})")

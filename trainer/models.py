@@ -1,7 +1,7 @@
 """The policy as a learner needs it: log π of the action tokens, exactly, without a [T, vocabulary] tensor.
 
-Hidden states are computed for whole rows, logits only at the positions that predict an action token, in chunks that are
-recomputed in the backward pass. Logits are divided by the temperature of the call, because the recorded log
+Hidden states are computed for whole rows, packed end to end; logits only at the positions that predict an action token,
+a chunk at a time (`trainer.head`). Logits are divided by the temperature of the call, because the recorded log
 probabilities are those of the tempered distribution. Log probabilities are float32 whatever the compute type of the
 backbone.
 """
@@ -25,12 +25,13 @@ from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from agentgym.models import load_causal_lm
+from trainer import head
+from trainer.attention import LAYERS, PACKED
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
+from trainer.evidence import Row
 
 Precision = Literal["float32", "bfloat16"]
-CHUNK = 256
-"""Action positions whose logits exist at one time."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
 
 
@@ -38,7 +39,7 @@ def load_policy(path: Path) -> PreTrainedModel:
     """A causal language model with float32 weights and no dropout. ModelNotFound where `path` holds no whole one,
     ModelError where it is one that we cannot score exactly.
     """
-    model = load_causal_lm(path, dtype=torch.float32, attn_implementation="sdpa")
+    model = load_causal_lm(path, dtype=torch.float32)
     prepare(model)
     return model
 
@@ -52,6 +53,13 @@ def prepare(model: PreTrainedModel) -> None:
                 f"{type(model).__name__} rescales its logits ({name} = {getattr(config, name)})",
                 hint="the trainer reads logits straight from the output embedding; use another model",
             )
+    if others := set(getattr(config.get_text_config(), "layer_types", None) or ()) - LAYERS:
+        raise ModelError(
+            f"{type(model).__name__} has layers of type {', '.join(sorted(others))}, which carry state from one packed "
+            "sequence to the next",
+            hint="the trainer packs sequences; use a model of attention layers",
+        )
+    model.set_attn_implementation(PACKED)
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -70,41 +78,54 @@ def autocast(precision: Precision) -> AbstractContextManager[Any]:
     return torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
 
 
+@torch.no_grad()
 def action_logprobs(
+    model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, *, precision: Precision = "float32"
+) -> tuple[Tensor, Tensor]:
+    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
+    return head.score(_tokens(model, micro, temperature, precision))
+
+
+def action_loss(
     model: PreTrainedModel,
     micro: MicroBatch,
     temperature: Tensor,
+    loss_of: head.LossOf,
     *,
     precision: Precision = "float32",
     entropy_gradient: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
+    whole: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the micro-batch's action tokens: their loss, with gradient; log π and entropy, float32[n], without.
+
+    loss_of: see `trainer.head`; it gets all n at once if `whole`, and the entropy with gradient if `entropy_gradient`.
+    """
+    tokens = _tokens(model, micro, temperature, precision)
+    return head.loss(tokens, loss_of, entropy_gradient=entropy_gradient, whole=whole)
+
+
+def hidden_states(decoder: nn.Module, micro: MicroBatch, precision: Precision, **inputs: Tensor) -> Tensor:
+    """[T, H], what a decoder makes of the packed rows, or of `inputs_embeds` in their place."""
+    inputs = inputs or {"input_ids": micro.token_ids[None]}
     with autocast(precision):
-        hidden = backbone(model)(input_ids=micro.token_ids, use_cache=False).last_hidden_state
-    before = hidden[micro.row, micro.position - 1].float()
-    targets = micro.token_ids[micro.row, micro.position]
-    head: Any = model.get_output_embeddings()
-    weight, bias = head.weight, getattr(head, "bias", None)
-    logprobs, entropies = [], []
-    for part in torch.arange(len(targets)).split(CHUNK):
-        inputs = (before[part], weight, bias, targets[part], temperature[part], entropy_gradient)
-        if torch.is_grad_enabled():
-            logprob, entropy = checkpoint(_score, *inputs, use_reentrant=False)
-        else:
-            logprob, entropy = _score(*inputs)
-        logprobs.append(logprob)
-        entropies.append(entropy)
-    return torch.cat(logprobs), torch.cat(entropies)
+        found = decoder(**inputs, position_ids=micro.positions[None], lengths=micro.lengths, use_cache=False)
+    return found.last_hidden_state[0]
+
+
+def _tokens(model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, precision: Precision) -> head.Tokens:
+    before = hidden_states(backbone(model), micro, precision)[micro.actions - 1].float()
+    last: Any = model.get_output_embeddings()
+    targets = micro.token_ids[micro.actions]
+    return head.Tokens(before, last.weight, getattr(last, "bias", None), targets, temperature)
 
 
 @torch.no_grad()
 def sequence_logprobs(model: PreTrainedModel, token_ids: Tensor, *, first: int) -> Tensor:
     """log π of the tokens from position `first` on, at temperature 1. token_ids: int64[T]; returns float32[T − first]."""
-    position = torch.arange(first, len(token_ids))
-    row = torch.zeros_like(position)
-    ends, closes = torch.tensor([len(token_ids) - 1]), torch.tensor([0])
-    micro = MicroBatch(token_ids[None], row, position, position - first, ends, closes)
-    return action_logprobs(model, micro, torch.ones(len(position)))[0]
+    positions = torch.arange(first, len(token_ids))
+    nothing = torch.zeros(len(positions))
+    row = Row(token_ids, positions, nothing, nothing, nothing, nothing)
+    return action_logprobs(model, MicroBatch.packed([row], [0], [0]), torch.ones(len(positions)))[0]
 
 
 def save_untied(model: PreTrainedModel, target: Path, source: Path) -> None:
@@ -116,9 +137,9 @@ def save_untied(model: PreTrainedModel, target: Path, source: Path) -> None:
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    head = model.get_output_embeddings()
+    last = model.get_output_embeddings()
     state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    own = next(name for name, module in model.named_modules() if module is head)
+    own = next(name for name, module in model.named_modules() if module is last)
     state[f"{own}.weight"] = state[f"{own}.weight"].clone()
     save_file(state, partial / "model.safetensors", metadata={"format": "pt"})
     config: Any = copy.deepcopy(model.config)
@@ -136,17 +157,6 @@ def copy_sidecars(source: Path, target: Path) -> None:
             shutil.copyfile(file, target / file.name)
 
 
-def _score(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, temperature: Tensor, entropy_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    logits = nn.functional.linear(hidden, weight, bias) / temperature[:, None]
-    distribution = logits.log_softmax(-1)
-    logprob = distribution.gather(1, targets[:, None])[:, 0]
-    with contextlib.nullcontext() if entropy_gradient else torch.no_grad():
-        entropy = -(distribution.exp() * distribution).sum(-1)
-    return logprob, entropy
-
-
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Progress bars belong to the caller, not to transformers."""
@@ -158,8 +168,8 @@ def quiet() -> Iterator[None]:
 
 
 def choose_checkpointing(module: nn.Module, micro: MicroBatch, above: int) -> None:
-    """Recompute activations for a micro-batch of more than `above` padded tokens."""
-    checkpoint_activations(module, micro.token_ids.numel() > above)
+    """Recompute activations for a micro-batch of more than `above` tokens."""
+    checkpoint_activations(module, micro.tokens > above)
 
 
 def checkpoint_activations(module: nn.Module, on: bool) -> None:

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from agentgym.models import ModelNotFound
-from trainer import models
+from trainer import head
 from trainer.batch import Batch
 from trainer.config import EvidenceRules
 from trainer.critic import Critic
 from trainer.errors import ModelError
 from trainer.evidence import Evidence, judge
-from trainer.models import action_logprobs, checkpoint_activations, load_policy, prepare
+from trainer.models import action_logprobs, action_loss, checkpoint_activations, load_policy, prepare
 
 
 def batch_of(policy, sample, limit: int = 10_000, **values) -> Batch:
@@ -46,11 +46,12 @@ def test_chunks_and_recomputed_activations_change_no_gradient(policy, sample, mo
 
     def gradient() -> torch.Tensor:
         policy.zero_grad()
-        scores(policy, batch)[0].sum().backward()
+        for micro in batch.micro_batches:
+            action_loss(policy, micro, batch.temperature[micro.cells], lambda logprob, _, part: logprob.sum())[0].backward()
         return torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None])
 
     plain = gradient()
-    monkeypatch.setattr(models, "CHUNK", 3)
+    monkeypatch.setattr(head, "CHUNK", 3)
     checkpoint_activations(policy, True)
     torch.testing.assert_close(gradient(), plain, rtol=1e-4, atol=1e-5)
 
@@ -79,7 +80,7 @@ def test_a_critic_reads_the_prefix_before_the_action(make_policy, sample, layers
     torch.nn.init.normal_(critic.head.weight)
     micro = batch.micro_batches[0]
     before, after = critic.values(micro, critic.features(micro))
-    micro.token_ids[0, -1] = (micro.token_ids[0, -1] + 1) % 96
+    micro.token_ids[-1] = (micro.token_ids[-1] + 1) % 96
     changed_before, changed_after = critic.values(micro, critic.features(micro))
     torch.testing.assert_close(before, changed_before)
     assert not torch.allclose(after, changed_after)
