@@ -175,7 +175,9 @@ def _gradient(model: LlamaForCausalLM, rows: tuple[Row, ...]) -> torch.Tensor:
     model.zero_grad()
     for micro in batch.micro_batches:
 
-        def loss_of(logprob: torch.Tensor, entropy: torch.Tensor, part: slice, micro: MicroBatch = micro) -> torch.Tensor:
+        def loss_of(
+            logprob: torch.Tensor, entropy: torch.Tensor, part: slice, micro: MicroBatch = micro
+        ) -> torch.Tensor:
             at = micro.cells[part]
             given = ActionTokens(logprob, batch.behaviour[at], torch.ones(len(at)), micro.row[part], entropy)
             return (weights[at] * objective.token_loss(given).loss).sum()

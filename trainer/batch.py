@@ -42,6 +42,12 @@ class MicroBatch:
         return len(self.token_ids)
 
     @classmethod
+    def empty(cls) -> MicroBatch:
+        """One context token and nothing to learn: what a process computes so that others need not wait for it."""
+        nothing, one = torch.zeros(0, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+        return cls(one, one, (1,), nothing, nothing, nothing, one, one - 1)
+
+    @classmethod
     def packed(cls, rows: Sequence[Row], starts: Sequence[int], closes: Sequence[int]) -> MicroBatch:
         """starts: per row, the flat cell of its first action token."""
         lengths = torch.tensor([len(row) for row in rows])
@@ -53,7 +59,8 @@ class MicroBatch:
             lengths=tuple(lengths.tolist()),
             actions=torch.cat([row.positions for row in rows]) + torch.repeat_interleave(ends - lengths, counts),
             row=torch.repeat_interleave(counts),
-            cells=torch.arange(int(counts.sum())) + torch.repeat_interleave(torch.tensor(starts) - (counts.cumsum(0) - counts), counts),
+            cells=torch.arange(int(counts.sum()))
+            + torch.repeat_interleave(torch.tensor(starts) - (counts.cumsum(0) - counts), counts),
             ends=ends - 1,
             closes=torch.tensor(closes),
         )

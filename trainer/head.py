@@ -77,9 +77,13 @@ class _HeadLoss(torch.autograd.Function):
         whole: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         tokens = Tokens(hidden, weight, bias, targets, temperature)
-        total, logprobs, entropies = temperature.new_zeros(()), torch.empty_like(temperature), torch.empty_like(temperature)
+        total, logprobs, entropies = (
+            temperature.new_zeros(()),
+            torch.empty_like(temperature),
+            torch.empty_like(temperature),
+        )
         slopes = torch.zeros(2, len(targets), device=hidden.device)  # of the loss, by log π and by the entropy
-        if whole:
+        if whole and len(targets):
             logprobs, entropies = score(tokens)
             total, slopes = _slopes(loss_of, logprobs, entropies, slice(0, len(targets)), entropy_gradient)
         buffers = _Buffers(tokens)

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import functools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from trainer import head
 from trainer.attention import LAYERS, PACKED
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
-from trainer.evidence import Row
+from trainer.ranks import whole_state
 
 Precision = Literal["float32", "bfloat16"]
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
@@ -73,17 +73,28 @@ def backbone(model: PreTrainedModel) -> nn.Module:
     return getattr(model, model.base_model_prefix)
 
 
-def autocast(precision: Precision) -> AbstractContextManager[Any]:
-    """bfloat16: compute type of matrix products; weights stay float32."""
-    return torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """The layers of the decoder, where it has them by their usual name."""
+    return list(getattr(backbone(model), "layers", ()))
+
+
+def in_decoder(model: PreTrainedModel) -> Callable[[str], bool]:
+    """Whether a module of that name belongs to the decoder, and not to the language-model head."""
+    return lambda name: name.startswith(f"{model.base_model_prefix}.")
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16: compute type of the backbone's matrix products; weights, residual stream and log probabilities stay float32."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
 
 
 @torch.no_grad()
 def action_logprobs(
     model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, *, precision: Precision = "float32"
 ) -> tuple[Tensor, Tensor]:
-    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
-    return head.score(_tokens(model, micro, temperature, precision))
+    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n], on the CPU."""
+    logprobs, entropies = head.score(_tokens(model, micro, temperature, precision))
+    return logprobs.cpu(), entropies.cpu()
 
 
 def action_loss(
@@ -101,45 +112,59 @@ def action_loss(
     loss_of: see `trainer.head`; it gets all n at once if `whole`, and the entropy with gradient if `entropy_gradient`.
     """
     tokens = _tokens(model, micro, temperature, precision)
-    return head.loss(tokens, loss_of, entropy_gradient=entropy_gradient, whole=whole)
+    loss, logprobs, entropies = head.loss(tokens, loss_of, entropy_gradient=entropy_gradient, whole=whole)
+    return loss, logprobs.cpu(), entropies.cpu()
+
+
+class Policy(nn.Module):
+    """`action_loss` or, without a loss, `action_logprobs` as one forward pass: what FSDP gathers the head's weights for."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def whole_state(self, where: Callable[[str], bool] = lambda name: True) -> dict[str, Tensor]:
+        """The model's state dict, as far as `where` wants a name, whole and on the CPU. All ranks must ask together."""
+        return {name.removeprefix("model."): tensor for name, tensor in whole_state(self, where).items()}
+
+    def forward(
+        self, micro: MicroBatch, temperature: Tensor, loss_of: head.LossOf | None = None, **options: Any
+    ) -> tuple[Tensor, ...]:
+        if loss_of is None:
+            return action_logprobs(self.model, micro, temperature, **options)
+        return action_loss(self.model, micro, temperature, loss_of, **options)
 
 
 def hidden_states(decoder: nn.Module, micro: MicroBatch, precision: Precision, **inputs: Tensor) -> Tensor:
-    """[T, H], what a decoder makes of the packed rows, or of `inputs_embeds` in their place."""
-    inputs = inputs or {"input_ids": micro.token_ids[None]}
-    with autocast(precision):
-        found = decoder(**inputs, position_ids=micro.positions[None], lengths=micro.lengths, use_cache=False)
+    """[T, H], what a decoder makes of the packed rows, or of `inputs_embeds` in their place, on the decoder's device."""
+    device = next(decoder.parameters()).device
+    inputs = inputs or {"input_ids": micro.token_ids[None].to(device)}
+    with autocast(precision, device):
+        found = decoder(**inputs, position_ids=micro.positions[None].to(device), lengths=micro.lengths, use_cache=False)
     return found.last_hidden_state[0]
 
 
 def _tokens(model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, precision: Precision) -> head.Tokens:
-    before = hidden_states(backbone(model), micro, precision)[micro.actions - 1].float()
+    hidden = hidden_states(backbone(model), micro, precision)
+    device = hidden.device
+    before = hidden[(micro.actions - 1).to(device)].float()
     last: Any = model.get_output_embeddings()
-    targets = micro.token_ids[micro.actions]
-    return head.Tokens(before, last.weight, getattr(last, "bias", None), targets, temperature)
+    targets = micro.token_ids[micro.actions].to(device)
+    return head.Tokens(before, last.weight, getattr(last, "bias", None), targets, temperature.to(device))
 
 
-@torch.no_grad()
-def sequence_logprobs(model: PreTrainedModel, token_ids: Tensor, *, first: int) -> Tensor:
-    """log π of the tokens from position `first` on, at temperature 1. token_ids: int64[T]; returns float32[T − first]."""
-    positions = torch.arange(first, len(token_ids))
-    nothing = torch.zeros(len(positions))
-    row = Row(token_ids, positions, nothing, nothing, nothing, nothing)
-    return action_logprobs(model, MicroBatch.packed([row], [0], [0]), torch.ones(len(positions)))[0]
+def save_untied(model: PreTrainedModel, state: Mapping[str, Tensor], target: Path, source: Path) -> None:
+    """Write weights of `model` as a checkpoint whose output head is a tensor of its own, with the tokenizer files of `source`.
 
-
-def save_untied(model: PreTrainedModel, target: Path, source: Path) -> None:
-    """Write `model` as a checkpoint whose output head is a tensor of its own, with the tokenizer files of `source`.
-
-    A vLLM CPU server that reloads weights keeps a tied head at its old value; see `agentgym.models.untie`. The model itself
-    stays as it is. `target` appears whole or not at all.
+    A vLLM CPU server that reloads weights keeps a tied head at its old value; see `agentgym.models.untie`. `target` appears
+    whole or not at all.
     """
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     last = model.get_output_embeddings()
-    state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
     own = next(name for name, module in model.named_modules() if module is last)
+    state = {name: tensor.contiguous() for name, tensor in state.items()}
     state[f"{own}.weight"] = state[f"{own}.weight"].clone()
     save_file(state, partial / "model.safetensors", metadata={"format": "pt"})
     config: Any = copy.deepcopy(model.config)

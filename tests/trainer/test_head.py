@@ -42,7 +42,9 @@ def test_scores_are_those_of_the_softmax(bias: bool) -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("name", "options"), [("ppo", {"entropy_bonus": 0.3}), ("gspo", {}), ("sao", {}), ("sapo", {})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("ppo", {"entropy_bonus": 0.3}), ("gspo", {}), ("sao", {}), ("sapo", {})]
+)
 def test_gradients_are_those_of_the_whole_table_of_logits(name: str, options: dict, bias: bool) -> None:
     """Given an objective per token, with the entropy, or of whole sequences, then nothing of its gradient is lost."""
     objective = OBJECTIVES.build(name, options)
