@@ -34,8 +34,9 @@ def attend(
 ) -> tuple[Tensor, None]:
     """query [1, Hq, T, D], key and value [1, Hkv, T, D] → [1, T, Hq, D]. sliding_window: keys a token sees, itself included."""
     lengths = lengths or (query.shape[2],)
-    if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
-        return _kernel(query, key, value, lengths, scaling, sliding_window), None
+    if query.is_cuda and (dtype := _compute_type(query)) in (torch.bfloat16, torch.float16):
+        packed = (tensor.to(dtype) for tensor in (query, key, value))
+        return _kernel(*packed, lengths, scaling, sliding_window), None
     parts: list[Any] = [tensor.split(list(lengths), dim=2) for tensor in (query, key, value)]
     rows = [_row(*row, scaling, sliding_window) for row in zip(*parts, strict=True)]
     return torch.cat(rows, dim=2).transpose(1, 2), None
@@ -54,6 +55,11 @@ def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window:
         scale=scale,
         enable_gqa=query.shape[1] != key.shape[1],
     )
+
+
+def _compute_type(query: Tensor) -> torch.dtype:
+    """Autocast knows torch's own attention, not the kernel; and rotary embeddings have made queries float32 again."""
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else query.dtype
 
 
 def _kernel(

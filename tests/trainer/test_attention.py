@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+from trainer import attention
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
 from trainer.evidence import Row
@@ -46,6 +47,37 @@ def test_packed_rows_are_the_rows_alone(policy: LlamaForCausalLM, window: int | 
         torch.testing.assert_close(
             hidden_states(backbone(model), packed(*given), "float32"), torch.cat(alone), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_the_kernel_gets_the_rows_as_it_documents_them(monkeypatch, window: int | None) -> None:
+    """Given torch's variable-length kernel played by a loop over its documented arguments (it runs on GPUs only), then it is
+    asked for what the rows give one by one."""
+
+    def played(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, window_size, enable_gqa):
+        assert max_q == max_k == 9
+        assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+        found = []
+        for start, end in zip(cu_seq_q.tolist(), cu_seq_q.tolist()[1:], strict=False):
+            place = torch.arange(end - start)
+            mask = place[:, None] >= place
+            if window_size[0] >= 0:
+                mask &= place[:, None] - place <= window_size[0]
+            row = (tensor[start:end].transpose(0, 1)[None] for tensor in (query, key, value))
+            attended = torch.nn.functional.scaled_dot_product_attention(
+                *row, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
+            )
+            found.append(attended[0].transpose(0, 1))
+        return torch.cat(found)
+
+    monkeypatch.setattr(attention, "varlen_attn", played)
+    torch.manual_seed(0)
+    query, key, value = torch.randn(1, 4, 20, 8), torch.randn(1, 2, 20, 8), torch.randn(1, 2, 20, 8)
+    expected, _ = attention.attend(
+        torch.nn.Identity(), query, key, value, None, 0.3, lengths=(9, 4, 7), sliding_window=window
+    )
+    found = attention._kernel(query, key, value, (9, 4, 7), 0.3, window)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_gradients_of_packed_rows_are_the_sum_of_the_rows_alone(policy: LlamaForCausalLM) -> None:
