@@ -92,6 +92,7 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
             run.keep(store, metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     run.save()
+    run.done()
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
 
 

@@ -1,11 +1,13 @@
 """A trajectory that solved its task and then broke it again is diagnosed so."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.episode import run_episode
 from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 from harness.profile import load_profile
-from harness.progress import progress
+from harness.progress import Progress, marked, progress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -25,3 +27,28 @@ async def test_solved_and_broken_again(task, image, backend, renderer):
     assert found.solved_at == 1 + len(solve)
     assert found.broken_at == found.solved_at + 1
     assert [state.step for state in found.states] == list(range(1, len(script)))
+    await a_failed_trajectory_is_marked(trajectory, found)
+
+
+async def a_failed_trajectory_is_marked(trajectory, found: Progress) -> None:
+    """Given episodes of the same steps, when they are marked, then only the failed one is looked at, and says what was found."""
+    looked = []
+
+    async def look(trajectory, task, backend, *, profile) -> Progress:
+        looked.append(trajectory.reward)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.progress.progress", look)
+        for reward, marks in (
+            (0.0, {"solved_at": found.solved_at, "broken_at": found.broken_at}),
+            (1.0, {}),
+            (None, {}),
+        ):
+
+            async def episode(task, reward=reward, **_):
+                return replace(trajectory, reward=reward)
+
+            seen = await marked(episode)(None, backend=None, profile=None)
+            assert {name: seen.metadata[name] for name in ("solved_at", "broken_at") if name in seen.metadata} == marks
+    assert looked == [0.0]
