@@ -37,8 +37,8 @@ def attend(
     lengths = lengths or (query.shape[2],)
     follows = follows or (-1,) * len(lengths)
     if query.is_cuda and (dtype := _compute_type(query)) in (torch.bfloat16, torch.float16):
-        packed = (tensor.to(dtype) for tensor in (query, key, value))
-        return _kernel(*packed, lengths, follows, scaling, sliding_window), None
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        return _kernel(query, key, value, lengths, follows, scaling, sliding_window), None
     queries, keys, values = (tensor.split(list(lengths), dim=2) for tensor in (query, key, value))
     rows = [
         _row(queries[own], _seen(keys, own, before), _seen(values, own, before), scaling, sliding_window)
