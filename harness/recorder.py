@@ -39,6 +39,11 @@ class Prefix(Protocol):
     @property
     def branch_step(self) -> int: ...
 
+    @property
+    def image(self) -> Image | None:
+        """A snapshot to start the sandbox from; None: the task's image."""
+        ...
+
     async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
         """Bring a fresh episode there: the sandbox, the prompt, what is spent, and what has been seen."""
         ...
