@@ -7,6 +7,7 @@ live sandbox stands on is never removed: the engine refuses it, and the local ba
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def local_images() -> list[ImageInfo]:
         with contextlib.suppress(ImageError):
             image = LocalImage.load(path)
             created = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-            size = sum(tree_size(Path(layer)) for layer in image.layers)
+            size = sum(_layer_size(layer) for layer in image.layers)
             found.append(ImageInfo("local", "task", str(path), image.name, image.digest, size, created))
     return sorted(found, key=lambda info: info.created, reverse=True)
 
@@ -100,6 +101,12 @@ def _layers(records: Iterable[Path]) -> Iterable[str]:
 def _in_use() -> Iterable[str]:
     """Layers below live sandboxes and snapshots."""
     return _layers((state_dir() / "local").glob("agentgym-*/image.json"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _layer_size(layer: str) -> int:
+    """A layer that an image names is finished and never changes: it is measured once a process."""
+    return tree_size(Path(layer))
 
 
 def tree_size(root: Path) -> int:
