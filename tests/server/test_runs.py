@@ -24,7 +24,7 @@ async def client(filled, tmp_path):
         yield opened
 
 
-async def ended(client, run_id: str, patience: float = 120.0) -> dict:
+async def ended(client, run_id: str, patience: float = 240.0) -> dict:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         run = (await client.get(f"/v1/runs/{run_id}")).json()

@@ -35,7 +35,7 @@ class ImageInfo(BaseModel):
     ref: str
     name: str
     digest: str
-    size: int = Field(description="Bytes, those shared with other images included.")
+    size: int | None = Field(description="Bytes, those shared with other images included; null where nobody measured.")
     created: str = Field(description="ISO 8601.")
 
 
@@ -85,7 +85,7 @@ def list_images() -> ImageList:
     from agentgym.sandbox import inventory
 
     docker = _of_docker(inventory.docker_images)
-    found = [*(docker or ()), *inventory.local_images()]
+    found = [*(docker or ()), *inventory.local_images(measure=False)]
     return ImageList(
         items=[ImageInfo(**json_safe(asdict(one) | {"created": one.created.isoformat()})) for one in found],
         silent=["docker"] if docker is None else [],
