@@ -25,3 +25,9 @@ async def test_solved_and_broken_again(task, image, backend, renderer):
     assert found.solved_at == 1 + len(solve)
     assert found.broken_at == found.solved_at + 1
     assert [state.step for state in found.states] == list(range(1, len(script)))
+    assert found.last_failed == len(script) - 1
+    changed = {state.step: state.diff for state in found.states if state.diff}
+    assert set(changed) >= {found.solved_at, found.broken_at}
+    assert all(diff.startswith("diff --git ") for diff in changed.values())
+    undone = [line for line in changed[found.broken_at].splitlines() if line.startswith("+") and "+++" not in line]
+    assert undone
