@@ -5,6 +5,10 @@ commands sleep for times drawn from a log-normal (the same draws for the same ep
 waiting: GRPO's batch waits for its slowest episode, SAO's does not. The learner takes real steps on a small model. The verdict on
 the empty patch, the same every time, is asked for once.
 
+The first `warm` updates of either arm are left out: an async run's first batches are the episodes that happened to be short, and
+what is claimed is its steady state. Both arms are waited for, not computed with: `processor_fraction` says how much of the
+machine's processor time they took, and where that comes near 1 the ratio measures the machine and not the loop.
+
 ratio: trajectories per hour, async over sync. staleness_max: in versions, over all tokens trained on; never above
 `max_staleness`.
 """
@@ -14,7 +18,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import resource
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +53,8 @@ ARMS = {
     "async": {"mode": "async", "credit": "sao-gae", "objective": "sao", "group_size": 1},
 }
 REPOSITORY = Path(__file__).resolve().parents[1]
+LONGEST = 120.0
+"""No command sleeps longer, in seconds."""
 LIKELY = -10.8
 """About the logprob that an untrained model of this vocabulary gives every token, so that no ratio is extreme."""
 
@@ -72,7 +81,7 @@ class Sleeper:
         turn = self._calls[episode_id]
         self._calls[episode_id] += 1
         seconds = np.random.default_rng(sampling.seed).lognormal(np.log(self._median), self._sigma)
-        call = ("submit", {}) if turn == self._turns else ("bash", {"command": f"sleep {min(seconds, 60):.2f}"})
+        call = ("submit", {}) if turn == self._turns else ("bash", {"command": f"sleep {min(seconds, LONGEST):.2f}"})
         tokens = np.asarray(assistant_turn(self._renderer, "", [call]), np.int32)
         logprobs = np.full(len(tokens), LIKELY, np.float32)
         return Generation(tokens, logprobs, (VersionSpan(self.version, 0, len(tokens)),), FinishReason.STOP)
@@ -96,17 +105,20 @@ class Told:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--updates", type=int, default=4)
+    parser.add_argument("--updates", type=int, default=7)
+    parser.add_argument("--warm", type=int, default=2, help="of them, not measured")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--concurrency", type=int, default=16)
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--median", type=float, default=2.0, help="of a command's latency, seconds")
-    parser.add_argument("--sigma", type=float, default=1.2, help="of its logarithm")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--median", type=float, default=3.0, help="of a command's latency, seconds")
+    parser.add_argument("--sigma", type=float, default=1.5, help="of its logarithm")
+    parser.add_argument("--backend", default="auto", help="docker, local, kubernetes")
     given = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(pull())
     task = load_task(REPOSITORY / "environments" / "tutorial-duration")
-    profile = load_profile("tiny")
-    backend = await open_backend("auto", owner="bench-async")
+    tiny = load_profile("tiny")
+    profile = tiny.model_copy(update={"observation": tiny.observation.model_copy(update={"timeout_s": 2 * LONGEST})})
+    backend = await open_backend(given.backend, owner="bench-async")
     found = {}
     with tempfile.TemporaryDirectory(prefix="agentgym-bench-") as scratch:
         model = small_model(Path(scratch) / "model", tokenizer)
@@ -128,12 +140,22 @@ async def main() -> None:
         "ratio": a["per_hour"] / b["per_hour"],
         "staleness_max": a["staleness_max"],
         "max_staleness": a["bound"],
+        "processor_fraction": max(a["processor_fraction"], b["processor_fraction"]),
         "dropped": a["dropped"],
         "sandbox": backend.name,
         "concurrency": given.concurrency,
     }
     table = Table("", "SAO, async", "GRPO, sync", title=f"{given.concurrency} episodes at once", title_justify="left")
-    for fact in ("per_hour", "trajectories", "seconds", "rollouts_idle", "learner_idle", "staleness_max"):
+    for fact in (
+        "per_hour",
+        "trajectories",
+        "seconds",
+        "rollouts_idle",
+        "learner_idle",
+        "staleness_max",
+        "dropped",
+        "processor_fraction",
+    ):
         table.add_row(fact.replace("_", " "), f"{a[fact]:.3g}", f"{b[fact]:.3g}")
     Console(stderr=True).print(table)
     print(json.dumps(result))
@@ -165,14 +187,22 @@ async def run(
         }
     )
     parts = Parts([task], Acting(policy, policy._renderer, profile), backend, Told(policy))
+    marks: list[tuple[float, float]] = []
+
+    def on_event(event: TrainEvent) -> None:
+        if event.stage == "step":
+            marks.append((time.monotonic(), time.process_time() + children_seconds()))
+
     with Store.open(config.store) as store:
-        report = await train_online(config, parts, store, silent)
-    lines = [json.loads(line) for line in report.metrics_path.read_text().splitlines()]
-    seconds = sum(line["wall_seconds"] for line in lines)
+        report = await train_online(config, parts, store, on_event)
+    lines = [json.loads(line) for line in report.metrics_path.read_text().splitlines()][given.warm :]
+    trajectories = sum(line["trajectories"] for line in lines)
+    seconds, processor = (marks[-1][i] - marks[given.warm - 1][i] for i in (0, 1))
     return {
-        "per_hour": 3600 * report.trajectories_used / seconds,
-        "trajectories": report.trajectories_used,
+        "per_hour": 3600 * trajectories / seconds,
+        "trajectories": trajectories,
         "seconds": seconds,
+        "processor_fraction": processor / seconds / (os.cpu_count() or 1),
         "rollouts_idle": float(np.mean([line["rollout_idle_fraction"] for line in lines])),
         "learner_idle": float(np.mean([line["learner_idle_fraction"] for line in lines])),
         "staleness_max": max(line["staleness_max"] for line in lines),
@@ -208,7 +238,10 @@ def remember_verdicts() -> None:
     harness.workplace.grade = remembered
 
 
-def silent(event: TrainEvent) -> None: ...
+def children_seconds() -> float:
+    """Processor time of the sandboxes' processes that were children of this one and have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ from rich.console import Console
 from rich.table import Table
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from trainer.batch import Batch
+from trainer.batch import Batch, MicroBatch
 from trainer.chain import Chain
 from trainer.config import LearnerConfig
 from trainer.evidence import Evidence, Row
 from trainer.learner import Learner
-from trainer.models import action_logprobs, prepare
+from trainer.models import action_loss, prepare
 from trainer.objectives import OBJECTIVES, ActionTokens
 
 LENGTHS = (4096, 1792, 1024, 768, 512, 448, 384, 320)
@@ -65,6 +65,7 @@ def main() -> None:
         "anchor_name": "TRL 1.16 GRPOTrainer",
         "unit": "tokens/s",
         "ratio": a["tokens_per_second"] / b["tokens_per_second"],
+        "processor_ratio": b["processor_seconds"] / a["processor_seconds"],
         "memory_ratio": a["memory"] / b["memory"],
         "loss_gap": abs(a["loss"] - b["loss"]),
         **{f"merged_{name}" if name == "ratio" else name: value for name, value in one.items()},
@@ -91,9 +92,9 @@ def ours(scale: float) -> dict[str, float]:
     )  # type: ignore[assignment]
     batch = Batch.of(evidence, micro_batch_tokens=1024)
     watch = _Peak()
-    started = time.perf_counter()
+    clock = _Clock()
     metrics = learner.step(batch)
-    return _told(started, watch, metrics["policy_loss"], scale)
+    return _told(clock, watch, metrics["policy_loss"], scale)
 
 
 def trl(scale: float) -> dict[str, float]:
@@ -131,12 +132,12 @@ def trl(scale: float) -> dict[str, float]:
         "advantages": advantages,
     }
     watch = _Peak()
-    started = time.perf_counter()
+    clock = _Clock()
     loss = GRPOTrainer._compute_loss(trainer, model, inputs)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    return _told(started, watch, float(loss), scale)
+    return _told(clock, watch, float(loss), scale)
 
 
 def merged(scale: float) -> dict[str, float]:
@@ -173,9 +174,15 @@ def _gradient(model: LlamaForCausalLM, rows: tuple[Row, ...]) -> torch.Tensor:
     weights = objective.weights(Chain(batch.chain.lengths), batch.truncated)
     model.zero_grad()
     for micro in batch.micro_batches:
-        logprobs, entropy = action_logprobs(model, micro, batch.temperature[micro.cells])
-        given = ActionTokens(logprobs, batch.behaviour[micro.cells], torch.ones(len(logprobs)), micro.row, entropy)
-        (weights[micro.cells] * objective.token_loss(given).loss).sum().backward()
+
+        def loss_of(
+            logprob: torch.Tensor, entropy: torch.Tensor, part: slice, micro: MicroBatch = micro
+        ) -> torch.Tensor:
+            at = micro.cells[part]
+            given = ActionTokens(logprob, batch.behaviour[at], torch.ones(len(at)), micro.row[part], entropy)
+            return (weights[at] * objective.token_loss(given).loss).sum()
+
+        action_loss(model, micro, batch.temperature[micro.cells], loss_of)[0].backward()
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
 
 
@@ -206,11 +213,22 @@ class _Peak:
         return self.most - self.before
 
 
-def _told(started: float, watch: _Peak, loss: float, scale: float) -> dict[str, float]:
-    seconds = time.perf_counter() - started
+class _Clock:
+    """Seconds on the wall and of processor time since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self._wall, time.process_time() - self._processor
+
+
+def _told(clock: _Clock, watch: _Peak, loss: float, scale: float) -> dict[str, float]:
+    seconds, processor = clock.read()
     return {
         "tokens_per_second": sum(_lengths(scale)) / seconds,
         "seconds": seconds,
+        "processor_seconds": processor,
         "memory": watch.read(),
         "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "loss": loss,

@@ -2,25 +2,34 @@
 
 A trajectory's reward judges its last state only. Here its actions are run again in a fresh sandbox, and each workspace state
 that has not been seen yet (by what it differs from the start in) is graded like a submission. "Solved at step 7, broken at
-step 19" is a diagnosis for people; it never changes a stored reward.
+step 19" is a diagnosis for people and for credit assignment; it never changes a stored reward.
+
+`marked` wraps what runs an episode: a failed one gets the answer into its metadata (`solved_at`, `broken_at`) before it is
+stored, where the trainer reads it (credit `first-error` with signal `broken`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
+from dataclasses import replace
+from typing import Any
 
 from agentgym.sandbox.protocol import Sandbox, SandboxBackend, SandboxError
 from agentgym.store.records import Trajectory
 from agentgym.store.states import WorkspaceState, WorkspaceStates
 from agentgym.tasks.model import Task
 from agentgym.verify import extract_patch, grade
+from harness.engine import Runner
 from harness.profile import Profile
 from harness.tools import ToolContext
 from harness.workspace_tree import workspace_tree
 
 DIFF_BYTES = 100_000
 """Of one step's changes; what is longer loses its middle, and says so."""
+
+_log = logging.getLogger(__name__)
 
 
 async def progress(trajectory: Trajectory, task: Task, backend: SandboxBackend, *, profile: Profile) -> WorkspaceStates:
@@ -48,6 +57,25 @@ async def progress(trajectory: Trajectory, task: Task, backend: SandboxBackend, 
         with contextlib.suppress(SandboxError):  # the reaper finds by its labels what could not be removed
             await sandbox.close()
     return WorkspaceStates(trajectory.id, tuple(states))
+
+
+def marked(episode: Runner) -> Runner:
+    """The same episodes; those that failed are looked at again (a replay, and a grade for each new state)."""
+
+    async def run(task: Task, **given: Any) -> Trajectory:
+        trajectory = await episode(task, **given)
+        if trajectory.reward is None or trajectory.reward >= 1.0 or not trajectory.steps:
+            return trajectory
+        try:
+            found = await progress(trajectory, task, given["backend"], profile=given["profile"])
+        except SandboxError as error:  # the episode is whole without its diagnosis
+            _log.warning("task %s: no sandbox to find out when it was solved: %s", task.id, error)
+            return trajectory
+        marks = {"solved_at": found.solved_at, "broken_at": found.broken_at}
+        known = {name: step for name, step in marks.items() if step is not None}
+        return replace(trajectory, metadata={**trajectory.metadata, **known})
+
+    return run
 
 
 async def _between(sandbox: Sandbox, workdir: str, before: str | None, after: str | None) -> str:

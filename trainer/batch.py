@@ -1,14 +1,14 @@
 """A batch of evidence: flat tensors over its action chain, and micro-batches of whole rows.
 
-Rows are sorted by length and padded on the right inside a micro-batch. Right padding needs no mask under causal
-attention: no real token sees a later one. Rollouts of one prompt share a micro-batch as far as it reaches, and the prompt is
-computed once (`trainer.shared_prompt`). Each micro-batch knows which cells of the flat chain its tokens are, so results are
-written back by index and the split changes nothing.
+The rows of a micro-batch lie end to end in one row, without padding; `trainer.attention` keeps them apart. Rollouts of one
+prompt differ only in what was sampled, so their prompt lies there once and each of them behind it: n rows of P + A tokens cost
+P + nA, with the same gradient. Each micro-batch knows which cells of the flat chain its tokens are, so results are written
+back by index and the split changes nothing.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,37 +22,69 @@ from trainer.evidence import Evidence, Row
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """R rows of at most T tokens, with n action tokens in all.
+    """R rows of T tokens together, n of them action tokens.
 
-    token_ids: int64[R, T], zero beyond a row's end. row, position: int64[n], the cell of each action token. cells:
-    int64[n], its index in the batch's flat chain. ends: int64[R], each row's last position. closes: int64[R], the
-    trajectory whose chain ends with this row, −1 where another row follows. shared: so many first tokens are the same in
-    all rows, and the one before the first action token is not among them.
+    token_ids, positions: int64[T], the packed tokens and each one's place in its own row. lengths: of the segments they lie in:
+    a row, the prompt that several rows share, or what such a row adds to it. follows: per segment the one it goes on from,
+    −1 for none; the last token of a shared prompt lies with each row, because it predicts the row's first action.
+    actions: int64[n], where in the packed row the action tokens are, never first in their own. row: int64[n], the row
+    each belongs to. cells: int64[n], its index in the batch's flat chain. ends: int64[R], where each row's last token is.
+    closes: int64[R], the trajectory whose chain ends with this row, −1 where another row follows.
     """
 
     token_ids: Tensor
+    positions: Tensor
+    lengths: tuple[int, ...]
+    follows: tuple[int, ...]
+    actions: Tensor
     row: Tensor
-    position: Tensor
     cells: Tensor
     ends: Tensor
     closes: Tensor
-    shared: int = 0
-
-    @property
-    def prompt(self) -> Tensor | None:
-        """int64[1, shared], None where nothing is shared."""
-        return self.token_ids[:1, : self.shared] if self.shared else None
-
-    @property
-    def computed(self) -> int:
-        """Tokens that a model is run on: with padding, what is shared counted once."""
-        rows, length = self.token_ids.shape
-        return self.shared + rows * (length - self.shared)
 
     @property
     def tokens(self) -> int:
-        """Without padding."""
-        return int(self.ends.sum()) + len(self.ends)
+        return len(self.token_ids)
+
+    @classmethod
+    def empty(cls) -> MicroBatch:
+        """One context token and nothing to learn: what a process computes so that others need not wait for it."""
+        nothing, one = torch.zeros(0, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
+        return cls(one, one, (1,), (-1,), nothing, nothing, nothing, one, one - 1)
+
+    @classmethod
+    def packed(cls, rows: Sequence[Row], starts: Sequence[int], closes: Sequence[int]) -> MicroBatch:
+        """starts: per row, the flat cell of its first action token."""
+        companions = Counter(_key(row) for row in rows)
+        prompts: dict[bytes, int] = {}
+        segments: list[tuple[Row, int, int, int]] = []  # its tokens are those of the row from .. to; what it follows
+        shifts: list[int] = []  # from a place in the row to one in the packed row
+        offset = 0
+        for row in rows:
+            key, shared = _key(row), 0
+            if companions[key] > 1:
+                shared = len(row.prompt) - 1
+                if key not in prompts:
+                    prompts[key] = len(segments)
+                    segments.append((row, 0, shared, -1))
+                    offset += shared
+            segments.append((row, shared, len(row), prompts.get(key, -1)))
+            shifts.append(offset - shared)
+            offset += len(row) - shared
+        shift = torch.tensor(shifts)
+        counts = torch.tensor([len(row.positions) for row in rows])
+        return cls(
+            token_ids=torch.cat([row.token_ids[first:end] for row, first, end, _ in segments]),
+            positions=torch.cat([torch.arange(first, end) for _, first, end, _ in segments]),
+            lengths=tuple(end - first for _, first, end, _ in segments),
+            follows=tuple(parent for *_, parent in segments),
+            actions=torch.cat([row.positions for row in rows]) + torch.repeat_interleave(shift, counts),
+            row=torch.repeat_interleave(counts),
+            cells=torch.arange(int(counts.sum()))
+            + torch.repeat_interleave(torch.tensor(starts) - (counts.cumsum(0) - counts), counts),
+            ends=shift + torch.tensor([len(row) - 1 for row in rows]),
+            closes=torch.tensor(closes),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +137,7 @@ class Batch:
 
     @classmethod
     def of(cls, evidence: Sequence[Evidence], *, micro_batch_tokens: int) -> Batch:
-        """Split into micro-batches of at most `micro_batch_tokens` tokens to compute; a longer row stands alone."""
+        """Split into micro-batches of at most `micro_batch_tokens` tokens; a longer row stands alone."""
         rows = [row for item in evidence for row in item.rows]
         closes = [index if row is item.rows[-1] else -1 for index, item in enumerate(evidence) for row in item.rows]
         starts, count = [], 0
@@ -113,8 +145,8 @@ class Batch:
             starts.append(count)
             count += len(row.positions)
         micro_batches = [
-            _pad([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part], shared)
-            for shared, part in _parts(rows, micro_batch_tokens)
+            MicroBatch.packed([rows[i] for i in part], [starts[i] for i in part], [closes[i] for i in part])
+            for part in _parts(rows, micro_batch_tokens)
         ]
         return cls(
             evidence=tuple(evidence),
@@ -129,47 +161,39 @@ class Batch:
         )
 
 
-def _parts(rows: Sequence[Row], limit: int) -> Iterator[tuple[int, list[int]]]:
-    """(tokens shared, row indices) of each micro-batch: companions of one prompt together, all others by length."""
-    families: dict[bytes, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        families[row.prompt.numpy().tobytes()].append(index)
-    alone: list[int] = []
-    for family in families.values():
-        shared = len(rows[family[0]].prompt) - 1
-        for part in _filled([len(row) for row in rows], family, shared, limit):
-            if len(part) > 1 and shared > 0:
-                yield shared, part
-            else:
-                alone += part
-    for part in _filled([len(row) for row in rows], alone, 0, limit):
-        yield 0, part
-
-
-def _filled(lengths: list[int], indices: list[int], shared: int, limit: int) -> list[list[int]]:
-    """In descending length, cut where one more row would exceed `limit` tokens to compute."""
+def _parts(rows: Sequence[Row], limit: int) -> list[list[int]]:
+    """Row indices, packed first-fit in descending size into parts of at most `limit` tokens."""
     parts: list[list[int]] = []
-    for index in sorted(indices, key=lambda i: -lengths[i]):
-        if parts and shared + (len(parts[-1]) + 1) * (lengths[parts[-1][0]] - shared) <= limit:
-            parts[-1].append(index)
+    room: list[int] = []
+    for unit, size in sorted(_units(rows, limit), key=lambda one: -one[1]):
+        fits = next((part for part, left in enumerate(room) if left >= size), None)
+        if fits is None:
+            parts.append(unit)
+            room.append(limit - size)
         else:
-            parts.append([index])
+            parts[fits] += unit
+            room[fits] -= size
     return parts
 
 
-def _pad(rows: list[Row], starts: list[int], closes: list[int], shared: int) -> MicroBatch:
-    token_ids = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.int64)
+def _units(rows: Sequence[Row], limit: int) -> Iterator[tuple[list[int], int]]:
+    """Indices of rows that share their prompt, as many as `limit` takes, and their tokens with that prompt once."""
+    families: dict[bytes, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        token_ids[index, : len(row)] = row.token_ids
-    counts = torch.tensor([len(row.positions) for row in rows])
-    return MicroBatch(
-        token_ids=token_ids,
-        row=torch.repeat_interleave(counts),
-        position=torch.cat([row.positions for row in rows]),
-        cells=torch.cat(
-            [torch.arange(start, start + len(row.positions)) for start, row in zip(starts, rows, strict=True)]
-        ),
-        ends=torch.tensor([len(row) - 1 for row in rows]),
-        closes=torch.tensor(closes),
-        shared=shared,
-    )
+        families[_key(row)].append(index)
+    for family in families.values():
+        shared = len(rows[family[0]].prompt) - 1
+        unit, size = [], shared
+        for index in sorted(family, key=lambda i: -len(rows[i])):
+            own = len(rows[index]) - shared
+            if unit and size + own > limit:
+                yield unit, size
+                unit, size = [], shared
+            unit.append(index)
+            size += own
+        yield unit, size
+
+
+def _key(row: Row) -> bytes:
+    """Equal for rows with the same prompt; a prompt of one token has nothing to share and belongs to its row alone."""
+    return row.prompt.numpy().tobytes() if len(row.prompt) > 1 else str(id(row)).encode()

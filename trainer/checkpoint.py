@@ -1,7 +1,8 @@
 """A checkpoint is one directory, whole or absent.
 
     step-000007/
-      policy/            a transformers directory with tokenizer files: servable as it is
+      policy/            a transformers directory with tokenizer files: servable as it is, adapters merged in
+      adapter/           with LoRA, the adapters in peft's format; a resumed run adds them to the model it began with
       critic.safetensors
       training.pt        optimizer states and the random generator's
       state.json         step, policy version, warm-up done, trajectories used, config
@@ -24,12 +25,14 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from trainer.config import LearnerConfig
+from trainer.adapters import from_peft, peft_state
+from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.learner import Learner
 from trainer.models import copy_sidecars, load_policy, quiet
+from trainer.ranks import Ranks, fill, like, whole, whole_state
 
 
 class TrainState(BaseModel):
@@ -42,26 +45,63 @@ class TrainState(BaseModel):
     used: list[str] = Field(default_factory=list)
     credit: str = ""
     critic_layers: int | None = None
+    critic_trains: str = "projections"
+    policy_trains: str = "full"
+    lora_rank: int | None = None
+    lora_alpha: float | None = None
+    """Rank and scale of adapters, where there are any."""
+    base: str | None = None
+    """The model that adapters were added to."""
+
+    @classmethod
+    def begin(cls, config: TrainConfig) -> TrainState:
+        """Of a run that starts."""
+        return cls(version=config.model_version, **_identity(config))
+
+
+def _identity(config: TrainConfig) -> dict[str, Any]:
+    """What optimizer states and weights fit only as long as it stays the same."""
+    lora = "lora" in (config.policy_trains, config.critic_trains)
+    return {
+        "credit": config.credit,
+        "critic_layers": config.critic_layers,
+        "critic_trains": config.critic_trains,
+        "policy_trains": config.policy_trains,
+        "lora_rank": config.lora_rank if lora else None,
+        "lora_alpha": config.lora_alpha if lora else None,
+        "base": str(config.model.resolve()) if config.policy_trains == "lora" else None,
+    }
 
 
 def save(output: Path, learner: Learner, state: TrainState, *, source: Path, keep: int) -> Path:
-    """Write `output`/step-NNNNNN; `source` is the model directory whose tokenizer files go along. Returns its path."""
+    """Write `output`/step-NNNNNN; `source` is the model directory whose tokenizer files go along. Returns its path.
+
+    All ranks call it, because weights are gathered; the one that leads writes.
+    """
+    weights, adapters = learner.weights(), learner.adapters()
+    critic = whole_state(learner.value.critic) if learner.value is not None else {}
+    optimizers = {"policy": _whole_optimizer(learner.optimizer)}
+    if learner.value is not None:
+        optimizers["value"] = _whole_optimizer(learner.value.optimizer)
     final = output / f"step-{state.step:06d}"
+    if not learner.ranks.leads:
+        return final
     partial = output / f".{final.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     try:
         (partial / "policy").mkdir(parents=True)
         with quiet():
-            learner.policy.save_pretrained(partial / "policy")
+            learner.policy.save_pretrained(partial / "policy", state_dict=weights)
         copy_sidecars(source, partial / "policy")
-        optimizers: dict[str, Any] = {"policy": learner.optimizer.state_dict()}
+        if learner.lora is not None:
+            learner.lora.save_pretrained(str(partial / "adapter"))
+            save_file(peft_state(adapters), partial / "adapter" / "adapter_model.safetensors")
         if learner.value is not None:
-            save_file(_contiguous(learner.value.critic), partial / "critic.safetensors")
-            optimizers["value"] = learner.value.optimizer.state_dict()
+            save_file(critic, partial / "critic.safetensors")
         torch.save({"optimizers": optimizers, "random": torch.get_rng_state()}, partial / "training.pt")
         (partial / "state.json").write_text(state.model_dump_json(indent=1))
         (partial / "manifest.json").write_text(json.dumps(_manifest(partial), indent=1))
-        for path in [*_files(partial), partial / "policy", partial]:
+        for path in [*_files(partial), *(path for path in partial.iterdir() if path.is_dir()), partial]:
             _flush(path)
         if final.exists():
             shutil.rmtree(final)
@@ -92,24 +132,27 @@ def is_whole(path: Path) -> bool:
         return False
 
 
-def load(path: Path, config: LearnerConfig) -> tuple[Learner, TrainState]:
+def load(path: Path, config: TrainConfig, ranks: Ranks) -> tuple[Learner, TrainState]:
     """The learner and state of a checkpoint. CheckpointError where it does not fit the config."""
     try:
         state = TrainState.model_validate_json((path / "state.json").read_text())
     except (OSError, ValidationError) as error:
         raise CheckpointError(f"{path} is not a checkpoint of this version: {error}") from error
-    for name in ("credit", "critic_layers"):
-        if getattr(state, name) != getattr(config, name):
+    for name, value in _identity(config).items():
+        if getattr(state, name) != value:
             raise CheckpointError(
-                f"{path} was trained with {name} = {getattr(state, name)!r}, the config says {getattr(config, name)!r}",
+                f"{path} was trained with {name} = {getattr(state, name)!r}, the config says {value!r}",
                 hint="use another output directory, or its policy/ as the model of a new run",
             )
-    learner = Learner(load_policy(path / "policy"), config, version=state.version)
+    policy = load_policy(config.model if config.policy_trains == "lora" else path / "policy")
+    learner = Learner(policy, config, version=state.version, ranks=ranks)
+    if learner.lora is not None:
+        fill(learner.policy, from_peft(load_file(path / "adapter" / "adapter_model.safetensors")))
     saved = torch.load(path / "training.pt", weights_only=True)
     _restore(learner.optimizer, saved["optimizers"]["policy"])
     if learner.value is not None:
         learner.value.warmup_done = state.warmup_done
-        learner.value.critic.load_state_dict(load_file(path / "critic.safetensors"))
+        fill(learner.value.critic, load_file(path / "critic.safetensors"))
         _restore(learner.value.optimizer, saved["optimizers"]["value"])
     torch.set_rng_state(saved["random"])
     return learner, state
@@ -118,13 +161,30 @@ def load(path: Path, config: LearnerConfig) -> tuple[Learner, TrainState]:
 def _restore(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
     """Moments from the checkpoint, hyperparameters from the config: a changed learning rate takes effect."""
     wanted = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    optimizer.load_state_dict(saved)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = {
+        index: {name: _shaped(parameters[index], value) for name, value in values.items()}
+        for index, values in saved["state"].items()
+    }
+    optimizer.load_state_dict({**saved, "state": state})
     for group, values in zip(optimizer.param_groups, wanted, strict=True):
         group.update(values)
 
 
-def _contiguous(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
+def _shaped(parameter: Tensor, value: Any) -> Any:
+    """A saved moment, sharded as its parameter is; anything else as it is."""
+    moment = isinstance(value, Tensor) and value.shape == parameter.shape
+    return like(parameter, value) if moment else value
+
+
+def _whole_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state dict, whole and on the CPU. All ranks must ask together."""
+    state = optimizer.state_dict()
+    moments = {
+        index: {name: whole(value) if isinstance(value, Tensor) else value for name, value in values.items()}
+        for index, values in state["state"].items()
+    }
+    return {**state, "state": moments}
 
 
 def _files(directory: Path) -> Iterator[Path]:

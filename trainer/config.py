@@ -71,6 +71,10 @@ class LearnerConfig(BaseModel):
     credit_options: dict[str, Any] = Field(default_factory=dict, description="Options of the credit rule (JSON).")
     objective: str = Field("sao", description="How advantages become a loss.")
     objective_options: dict[str, Any] = Field(default_factory=dict, description="Options of the objective (JSON).")
+    policy_trains: Literal["full", "lora"] = Field(
+        "full",
+        description="What of the policy learns: every weight, or LoRA adapters (they want 10 to 100 times the rate).",
+    )
     policy_learning_rate: float = Field(1e-6, gt=0, description="AdamW learning rate of the policy.")
     policy_updates: int = Field(1, ge=1, description="Policy updates per batch; SAO takes one.")
     value_learning_rate: float = Field(5e-6, gt=0, description="AdamW learning rate of the critic's projections.")
@@ -80,9 +84,14 @@ class LearnerConfig(BaseModel):
     value_updates: int = Field(2, ge=1, description="Critic updates per policy update.")
     value_warmup_steps: int = Field(10, ge=0, description="Critic-only updates before the first policy update.")
     value_clip: float | None = Field(None, gt=0, description="PPO's clip of the value change per step; unset: none.")
+    critic_trains: Literal["projections", "lora", "head"] = Field(
+        "projections", description="What of the critic learns beside its head; its attention never does."
+    )
     critic_layers: int | None = Field(
         None, ge=1, description="Train only the topmost decoder layers of the critic; unset: all."
     )
+    lora_rank: int = Field(16, ge=1, description="Rank r of LoRA adapters, in policy and critic.")
+    lora_alpha: float = Field(32.0, gt=0, description="Adapters are scaled by this over their rank.")
     bootstrap_truncated: bool = Field(True, description="Where a budget cut the episode, its return goes on with V.")
     reference: Path | None = Field(None, description="The reference policy of the KL term: a model directory.")
     reference_kl: float = Field(0.0, ge=0, description="Weight β of the KL to the reference policy; 0: none.")
@@ -93,11 +102,18 @@ class LearnerConfig(BaseModel):
     reference_kl_estimator: Literal["k1", "k2", "k3"] = Field(
         "k3", description="Estimator in the loss; the reward takes k1."
     )
+    step_scaling: Literal["none", "effective-sample-size"] = Field(
+        "none",
+        description="Learning rate of a policy update: as it is, or times the root of the batch's effective sample size.",
+    )
     max_gradient_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm.")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW betas.")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="Compute type; weights stay float32.")
-    micro_batch_tokens: int = Field(2048, ge=1, description="Padded tokens per micro-batch; a longer row stands alone.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where the learner computes; auto: a GPU if one is here."
+    )
+    micro_batch_tokens: int = Field(2048, ge=1, description="Tokens per micro-batch; a longer row stands alone.")
     activation_checkpoint_tokens: int = Field(
         2048, ge=1, description="Micro-batches with more tokens recompute activations instead of keeping them."
     )

@@ -9,19 +9,24 @@ weight.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trainer.batch import Batch
+from trainer.adapters import adapt, is_adapter, merged
+from trainer.batch import Batch, MicroBatch
 from trainer.config import LearnerConfig
 from trainer.credit import CREDITS, CreditInput
-from trainer.diagnostics import batch_metrics, ratio_metrics
-from trainer.models import action_logprobs, choose_checkpointing, load_policy
+from trainer.diagnostics import batch_metrics, effective_sample_size, ratio_metrics, trajectory_weights
+from trainer.evidence import Row
+from trainer.models import Policy, choose_checkpointing, decoder_layers, in_decoder, load_policy
 from trainer.objectives import OBJECTIVES, ActionTokens
 from trainer.objectives.kl import kl_estimate
 from trainer.optimizer import adamw, apply
 from trainer.progress import Progress, silent
+from trainer.ranks import Ranks
 from trainer.trace import StepTokens, position_metrics
 from trainer.value_learner import ValueLearner
 
@@ -33,21 +38,31 @@ class Learner:
     each action token of its batch.
     """
 
-    def __init__(self, policy: PreTrainedModel, config: LearnerConfig, *, version: int = 0) -> None:
+    def __init__(
+        self, policy: PreTrainedModel, config: LearnerConfig, *, version: int = 0, ranks: Ranks | None = None
+    ) -> None:
         self.config = config
-        self.policy = policy
+        self.ranks = ranks = ranks or Ranks()
         self.version = version
         self.tokens: StepTokens | None = None
         self.credit = CREDITS.build(config.credit, config.credit_options)
         self.objective = OBJECTIVES.build(config.objective, config.objective_options)
-        self.optimizer = adamw([(policy.parameters(), config.policy_learning_rate)], config)
-        self.value = ValueLearner(policy, config, gamma=self.credit.gamma) if "critic" in self.credit.needs else None
-        self.reference = load_policy(config.reference) if config.reference and config.reference_kl else None
+        self.value = None
+        if "critic" in self.credit.needs:  # from the policy as it is, before any adapter
+            self.value = ValueLearner(policy, config, gamma=self.credit.gamma, ranks=ranks)
+        self.reference = None
+        if config.reference and config.reference_kl:
+            self.reference = self._placed(load_policy(config.reference).requires_grad_(False))
+        self.policy = policy
+        self.lora = adapt(policy, config, where=in_decoder(policy)) if config.policy_trains == "lora" else None
+        self._scored = self._placed(policy)
+        trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+        self.optimizer = adamw([(trained, config.policy_learning_rate)], config)
 
     def step(self, batch: Batch, on_progress: Progress = silent) -> dict[str, float]:
         """Update critic and policy from `batch`; returns the step's metrics. Raises DivergenceError."""
         metrics = batch_metrics(batch, self.version)
-        reference = self._score(self.reference, batch, "reference", on_progress) if self.reference is not None else None
+        reference = self._score(self.reference, batch, "reference", on_progress) if self.reference else None
         token_rewards = self._token_rewards(batch, reference)
         values = bootstrap = None
         if self.value is not None:
@@ -58,7 +73,7 @@ class Learner:
         many = self.config.policy_updates > 1
         proximal = None
         if "logprobs" in self.credit.needs or (many and "proximal" in self.objective.needs):
-            proximal = self._score(self.policy, batch, "proximal", on_progress)
+            proximal = self._score(self._scored, batch, "proximal", on_progress)
         given = CreditInput(
             chain=batch.chain,
             token_rewards=token_rewards,
@@ -89,6 +104,29 @@ class Learner:
         self.value.warmup_done += updates
         return metrics
 
+    def weights(self) -> dict[str, Tensor]:
+        """The policy's weights, whole and on the CPU, adapters merged in: what is served. All ranks must ask together."""
+        state = self._scored.whole_state()
+        return merged(state, self.config) if self.lora else state
+
+    def adapters(self) -> dict[str, Tensor]:
+        """What of the policy's weights is an adapter's, whole and on the CPU. All ranks must ask together."""
+        return self._scored.whole_state(is_adapter)
+
+    def score(self, token_ids: Tensor, *, first: int) -> Tensor:
+        """log π of the tokens from position `first` on, at temperature 1. token_ids: int64[T]; returns float32[T − first].
+        All ranks must ask together."""
+        positions = torch.arange(first, len(token_ids))
+        nothing = torch.zeros(len(positions))
+        row = Row(token_ids, positions, nothing, nothing, nothing, nothing)
+        with torch.no_grad():
+            return self._scored(MicroBatch.packed([row], [0], [0]), torch.ones(len(positions)))[0]
+
+    def _placed(self, model: PreTrainedModel) -> Policy:
+        module = Policy(model)
+        self.ranks.place(module, decoder_layers(model))
+        return module
+
     def _token_rewards(self, batch: Batch, reference: Tensor | None) -> Tensor:
         rewards = terminal_rewards(batch)
         if reference is not None and self.config.reference_kl_in == "reward":
@@ -110,47 +148,57 @@ class Learner:
         logprobs, entropies = torch.zeros(batch.chain.tokens), torch.zeros(batch.chain.tokens)
         kept = torch.zeros(batch.chain.tokens, dtype=torch.bool)
         total, done = 0.0, 0
-        for micro in batch.micro_batches:
+        for micro in self.ranks.share(batch.micro_batches):
             choose_checkpointing(self.policy, micro, self.config.activation_checkpoint_tokens)
-            at = micro.cells
-            logprob, entropy = action_logprobs(
-                self.policy,
+
+            def loss_of(logprob: Tensor, entropy: Tensor, part: slice, micro: MicroBatch = micro) -> Tensor:
+                at, on = micro.cells[part], logprob.device
+                before = logprob.detach() if proximal is None else proximal[at].to(on)
+                behaviour, advantage, row = batch.behaviour[at].to(on), advantages[at].to(on), micro.row[part].to(on)
+                result = self.objective.token_loss(ActionTokens(logprob, behaviour, advantage, row, entropy, before))
+                kept[at], token_loss = result.kept.cpu(), result.loss
+                if beta and reference is not None:
+                    estimate = kl_estimate(logprob, reference[at].to(on), self.config.reference_kl_estimator)
+                    token_loss = token_loss + beta * estimate
+                return (weights[at].to(on) * token_loss).sum()
+
+            loss, logprob, entropy = self._scored(
                 micro,
-                batch.temperature[at],
+                batch.temperature[micro.cells],
+                loss_of,
                 precision=self.config.precision,
                 entropy_gradient="entropy" in self.objective.needs,
+                whole="sequences" in self.objective.needs,
             )
-            before = logprob.detach() if proximal is None else proximal[at]
-            result = self.objective.token_loss(
-                ActionTokens(logprob, batch.behaviour[at], advantages[at], micro.row, entropy, before)
-            )
-            token_loss = result.loss
-            if beta and reference is not None:
-                token_loss = token_loss + beta * kl_estimate(logprob, reference[at], self.config.reference_kl_estimator)
-            loss = (weights[at] * token_loss).sum()
             loss.backward()
             total += loss.item()
-            logprobs[at], entropies[at], kept[at] = logprob.detach(), entropy.detach(), result.kept
-            done += micro.tokens
-            tick("policy", done, batch.tokens)
-        norm = apply(self.optimizer, self.config.max_gradient_norm, total, f"policy (version {self.version})")
+            logprobs[micro.cells], entropies[micro.cells] = logprob, entropy
+            done += micro.tokens * self.ranks.count
+            tick("policy", min(done, batch.tokens), batch.tokens)
+        kept = self.ranks.sum(kept.int()) > 0
+        for flat in (logprobs, entropies):
+            self.ranks.sum(flat)
+        total = float(self.ranks.sum(torch.tensor(total)))
+        size = effective_sample_size(trajectory_weights(logprobs - batch.behaviour, batch.chain))
+        scale = math.sqrt(size) if self.config.step_scaling == "effective-sample-size" else 1.0
+        who = f"policy (version {self.version})"
+        norm = apply(self.optimizer, self.config.max_gradient_norm, total, who, scale=scale)
         self.tokens = StepTokens(advantages, (logprobs - batch.behaviour).exp(), kept, values)
-        metrics = {"policy_loss": total, "policy_gradient_norm": norm}
+        metrics = {"policy_loss": total, "policy_gradient_norm": norm, "trajectory_effective_sample_size": size}
         if reference is not None:
             metrics["reference_kl"] = float(kl_estimate(logprobs, reference, "k3").mean())
         return metrics | ratio_metrics(logprobs, batch.behaviour, kept, entropies)
 
     @torch.no_grad()
-    def _score(self, model: PreTrainedModel, batch: Batch, stage: str, tick: Progress) -> Tensor:
-        """log π of the batch's action tokens under `model`, float32[N]."""
+    def _score(self, policy: Policy, batch: Batch, stage: str, tick: Progress) -> Tensor:
+        """log π of the batch's action tokens under `policy`, float32[N]."""
         logprobs, done = torch.zeros(batch.chain.tokens), 0
-        for micro in batch.micro_batches:
-            logprobs[micro.cells], _ = action_logprobs(
-                model, micro, batch.temperature[micro.cells], precision=self.config.precision
-            )
-            done += micro.tokens
-            tick(stage, done, batch.tokens)
-        return logprobs
+        for micro in self.ranks.share(batch.micro_batches):
+            temperature = batch.temperature[micro.cells]
+            logprobs[micro.cells], _ = policy(micro, temperature, precision=self.config.precision)
+            done += micro.tokens * self.ranks.count
+            tick(stage, min(done, batch.tokens), batch.tokens)
+        return self.ranks.sum(logprobs)
 
 
 def terminal_rewards(batch: Batch) -> Tensor:

@@ -85,13 +85,14 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
         if not evidence:
             break
         taken += 1
-        metrics = run.step(evidence, save=taken % config.checkpoint_every == 0)
+        metrics = run.step(evidence, save=(run.state.step + 1) % config.checkpoint_every == 0)
         dropped = feed.counts()
         run.record({**metrics, "dropped": dropped})
         with Store.open(config.store, create=False) as store:
             run.keep(store, metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
     run.save()
+    run.done()
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
 
 

@@ -1,7 +1,7 @@
 """The policy as a learner needs it: log π of the action tokens, exactly, without a [T, vocabulary] tensor.
 
-Hidden states are computed for whole rows, logits only at the positions that predict an action token, in chunks that are
-recomputed in the backward pass. Logits are divided by the temperature of the call, because the recorded log
+Hidden states are computed for whole rows, packed end to end; logits only at the positions that predict an action token,
+a chunk at a time (`trainer.head`). Logits are divided by the temperature of the call, because the recorded log
 probabilities are those of the tempered distribution. Log probabilities are float32 whatever the compute type of the
 backbone.
 """
@@ -12,7 +12,7 @@ import contextlib
 import copy
 import functools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
@@ -25,13 +25,13 @@ from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from agentgym.models import load_causal_lm
+from trainer import head
+from trainer.attention import LAYERS, PACKED
 from trainer.batch import MicroBatch
 from trainer.errors import ModelError
-from trainer.shared_prompt import hidden_states
+from trainer.ranks import whole_state
 
 Precision = Literal["float32", "bfloat16"]
-CHUNK = 256
-"""Action positions whose logits exist at one time."""
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
 
 
@@ -39,7 +39,7 @@ def load_policy(path: Path) -> PreTrainedModel:
     """A causal language model with float32 weights and no dropout. ModelNotFound where `path` holds no whole one,
     ModelError where it is one that we cannot score exactly.
     """
-    model = load_causal_lm(path, dtype=torch.float32, attn_implementation="sdpa")
+    model = load_causal_lm(path, dtype=torch.float32)
     prepare(model)
     return model
 
@@ -53,6 +53,13 @@ def prepare(model: PreTrainedModel) -> None:
                 f"{type(model).__name__} rescales its logits ({name} = {getattr(config, name)})",
                 hint="the trainer reads logits straight from the output embedding; use another model",
             )
+    if others := set(getattr(config.get_text_config(), "layer_types", None) or ()) - LAYERS:
+        raise ModelError(
+            f"{type(model).__name__} has layers of type {', '.join(sorted(others))}, which carry state from one packed "
+            "sequence to the next",
+            hint="the trainer packs sequences; use a model of attention layers",
+        )
+    model.set_attn_implementation(PACKED)
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -66,60 +73,104 @@ def backbone(model: PreTrainedModel) -> nn.Module:
     return getattr(model, model.base_model_prefix)
 
 
-def autocast(precision: Precision) -> AbstractContextManager[Any]:
-    """bfloat16: compute type of matrix products; weights stay float32."""
-    return torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """The layers of the decoder, where it has them by their usual name."""
+    return list(getattr(backbone(model), "layers", ()))
 
 
-def action_logprobs(
-    model: PreTrainedModel,
-    micro: MicroBatch,
-    temperature: Tensor,
-    *,
-    precision: Precision = "float32",
-    entropy_gradient: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n]."""
-    with autocast(precision):
-        _, hidden = hidden_states(backbone(model), micro.prompt, micro.token_ids[:, micro.shared :])
-    before = hidden[micro.row, micro.position - micro.shared - 1].float()
-    targets = micro.token_ids[micro.row, micro.position]
-    head: Any = model.get_output_embeddings()
-    weight, bias = head.weight, getattr(head, "bias", None)
-    logprobs, entropies = [], []
-    for part in torch.arange(len(targets)).split(CHUNK):
-        inputs = (before[part], weight, bias, targets[part], temperature[part], entropy_gradient)
-        if torch.is_grad_enabled():
-            logprob, entropy = checkpoint(_score, *inputs, use_reentrant=False)
-        else:
-            logprob, entropy = _score(*inputs)
-        logprobs.append(logprob)
-        entropies.append(entropy)
-    return torch.cat(logprobs), torch.cat(entropies)
+def in_decoder(model: PreTrainedModel) -> Callable[[str], bool]:
+    """Whether a module of that name belongs to the decoder, and not to the language-model head."""
+    return lambda name: name.startswith(f"{model.base_model_prefix}.")
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16: compute type of the backbone's matrix products; weights, residual stream and log probabilities stay float32."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
 
 
 @torch.no_grad()
-def sequence_logprobs(model: PreTrainedModel, token_ids: Tensor, *, first: int) -> Tensor:
-    """log π of the tokens from position `first` on, at temperature 1. token_ids: int64[T]; returns float32[T − first]."""
-    position = torch.arange(first, len(token_ids))
-    row = torch.zeros_like(position)
-    ends, closes = torch.tensor([len(token_ids) - 1]), torch.tensor([0])
-    micro = MicroBatch(token_ids[None], row, position, position - first, ends, closes)
-    return action_logprobs(model, micro, torch.ones(len(position)))[0]
+def action_logprobs(
+    model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, *, precision: Precision = "float32"
+) -> tuple[Tensor, Tensor]:
+    """log π and entropy of the micro-batch's action tokens: float32[n] each, nats, at the given temperature[n], on the CPU."""
+    logprobs, entropies = head.score(_tokens(model, micro, temperature, precision))
+    return logprobs.cpu(), entropies.cpu()
 
 
-def save_untied(model: PreTrainedModel, target: Path, source: Path) -> None:
-    """Write `model` as a checkpoint whose output head is a tensor of its own, with the tokenizer files of `source`.
+def action_loss(
+    model: PreTrainedModel,
+    micro: MicroBatch,
+    temperature: Tensor,
+    loss_of: head.LossOf,
+    *,
+    precision: Precision = "float32",
+    entropy_gradient: bool = False,
+    whole: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the micro-batch's action tokens: their loss, with gradient; log π and entropy, float32[n], without.
 
-    A vLLM CPU server that reloads weights keeps a tied head at its old value; see `agentgym.models.untie`. The model itself
-    stays as it is. `target` appears whole or not at all.
+    loss_of: see `trainer.head`; it gets all n at once if `whole`, and the entropy with gradient if `entropy_gradient`.
+    """
+    tokens = _tokens(model, micro, temperature, precision)
+    loss, logprobs, entropies = head.loss(tokens, loss_of, entropy_gradient=entropy_gradient, whole=whole)
+    return loss, logprobs.cpu(), entropies.cpu()
+
+
+class Policy(nn.Module):
+    """`action_loss` or, without a loss, `action_logprobs` as one forward pass: what FSDP gathers the head's weights for."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def whole_state(self, where: Callable[[str], bool] = lambda name: True) -> dict[str, Tensor]:
+        """The model's state dict, as far as `where` wants a name, whole and on the CPU. All ranks must ask together."""
+        return {name.removeprefix("model."): tensor for name, tensor in whole_state(self, where).items()}
+
+    def forward(
+        self, micro: MicroBatch, temperature: Tensor, loss_of: head.LossOf | None = None, **options: Any
+    ) -> tuple[Tensor, ...]:
+        if loss_of is None:
+            return action_logprobs(self.model, micro, temperature, **options)
+        return action_loss(self.model, micro, temperature, loss_of, **options)
+
+
+def hidden_states(decoder: nn.Module, micro: MicroBatch, precision: Precision, **inputs: Tensor) -> Tensor:
+    """[T, H], what a decoder makes of the packed rows, or of `inputs_embeds` in their place, on the decoder's device."""
+    device = next(decoder.parameters()).device
+    inputs = inputs or {"input_ids": micro.token_ids[None].to(device)}
+    with autocast(precision, device):
+        found = decoder(
+            **inputs,
+            position_ids=micro.positions[None].to(device),
+            lengths=micro.lengths,
+            follows=micro.follows,
+            use_cache=False,
+        )
+    return found.last_hidden_state[0]
+
+
+def _tokens(model: PreTrainedModel, micro: MicroBatch, temperature: Tensor, precision: Precision) -> head.Tokens:
+    hidden = hidden_states(backbone(model), micro, precision)
+    device = hidden.device
+    before = hidden[(micro.actions - 1).to(device)].float()
+    last: Any = model.get_output_embeddings()
+    targets = micro.token_ids[micro.actions].to(device)
+    return head.Tokens(before, last.weight, getattr(last, "bias", None), targets, temperature.to(device))
+
+
+def save_untied(model: PreTrainedModel, state: Mapping[str, Tensor], target: Path, source: Path) -> None:
+    """Write weights of `model` as a checkpoint whose output head is a tensor of its own, with the tokenizer files of `source`.
+
+    A vLLM CPU server that reloads weights keeps a tied head at its old value; see `agentgym.models.untie`. `target` appears
+    whole or not at all.
     """
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    head = model.get_output_embeddings()
-    state = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
-    own = next(name for name, module in model.named_modules() if module is head)
+    last = model.get_output_embeddings()
+    own = next(name for name, module in model.named_modules() if module is last)
+    state = {name: tensor.contiguous() for name, tensor in state.items()}
     state[f"{own}.weight"] = state[f"{own}.weight"].clone()
     save_file(state, partial / "model.safetensors", metadata={"format": "pt"})
     config: Any = copy.deepcopy(model.config)
@@ -137,17 +188,6 @@ def copy_sidecars(source: Path, target: Path) -> None:
             shutil.copyfile(file, target / file.name)
 
 
-def _score(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, temperature: Tensor, entropy_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    logits = nn.functional.linear(hidden, weight, bias) / temperature[:, None]
-    distribution = logits.log_softmax(-1)
-    logprob = distribution.gather(1, targets[:, None])[:, 0]
-    with contextlib.nullcontext() if entropy_gradient else torch.no_grad():
-        entropy = -(distribution.exp() * distribution).sum(-1)
-    return logprob, entropy
-
-
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Progress bars belong to the caller, not to transformers."""
@@ -159,8 +199,8 @@ def quiet() -> Iterator[None]:
 
 
 def choose_checkpointing(module: nn.Module, micro: MicroBatch, above: int) -> None:
-    """Recompute activations for a micro-batch of more than `above` tokens; a shared prompt's keys cannot be."""
-    checkpoint_activations(module, micro.computed > above and not micro.shared)
+    """Recompute activations for a micro-batch of more than `above` tokens."""
+    checkpoint_activations(module, micro.tokens > above)
 
 
 def checkpoint_activations(module: nn.Module, on: bool) -> None:

@@ -10,6 +10,7 @@ from torch import nn
 
 from trainer.config import LearnerConfig
 from trainer.errors import DivergenceError
+from trainer.ranks import whole
 
 
 def adamw(groups: list[tuple[Iterable[nn.Parameter], float]], config: LearnerConfig) -> torch.optim.AdamW:
@@ -22,16 +23,25 @@ def adamw(groups: list[tuple[Iterable[nn.Parameter], float]], config: LearnerCon
     )
 
 
-def apply(optimizer: torch.optim.Optimizer, max_norm: float, loss: float, who: str) -> float:
-    """Clip, step, clear; the gradient norm before clipping. DivergenceError, with no step taken, where not finite."""
+def apply(optimizer: torch.optim.Optimizer, max_norm: float, loss: float, who: str, *, scale: float = 1.0) -> float:
+    """Clip, step with `scale` times the learning rate, clear; the gradient norm before clipping.
+
+    DivergenceError, with no step taken, where loss or norm is not finite.
+    """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    norm = float(nn.utils.clip_grad_norm_(parameters, max_norm))
+    clipped = nn.utils.clip_grad_norm_(parameters, max_norm)
+    norm = float(whole(clipped))
     if not (math.isfinite(loss) and math.isfinite(norm)):
         optimizer.zero_grad(set_to_none=True)
         raise DivergenceError(
             f"{who}: loss {loss}, gradient norm {norm}; no step taken",
             hint="resume with a smaller learning rate; ratio_max in metrics.jsonl shows how far the policy drifted",
         )
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["lr"] *= scale
     optimizer.step()
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
     optimizer.zero_grad(set_to_none=True)
     return norm

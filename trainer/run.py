@@ -2,6 +2,9 @@
 
 `trainer.loop` feeds it from a store that is not growing; the online loop from one that is. Both get the same step: update,
 checkpoint, one line in metrics.jsonl.
+
+Under torchrun every process makes one. Rank 0's is driven by such a loop and tells the others what it is about to do; theirs
+`follow`, and do the same with the same evidence, because the weights are sharded over all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from agentgym.store import Store
 from trainer import checkpoint
@@ -24,6 +28,7 @@ from trainer.errors import TrainConfigError
 from trainer.evidence import Evidence
 from trainer.learner import Learner
 from trainer.models import load_policy
+from trainer.ranks import Ranks
 from trainer.trace import by_trajectory
 
 
@@ -55,17 +60,44 @@ class TrainingRun:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         self.tell(TrainEvent("load", 0))
-        self.learner, self.state, self.source = _open(config)
+        self.ranks = Ranks.started(config.device)
+        self.learner, self.state, self.source = _open(config, self.ranks)
         self.path = checkpoint.newest(config.output) if self.state.step else None
         config.output.mkdir(parents=True, exist_ok=True)
         self.metrics_path = config.output / "metrics.jsonl"
         self.tokens = 0
         self._last: Batch | None = None
         self._saved = True
-        _forget_after(self.metrics_path, self.state.step)
+        if self.ranks.leads:
+            _forget_after(self.metrics_path, self.state.step)
+
+    def follow(self) -> None:
+        """Do what rank 0 does, until it is `done`."""
+        while work := self.ranks.hear():
+            name, *given = work
+            getattr(self, name)(*given)
+
+    def done(self) -> None:
+        """Tell the others, if there are any, that nothing more is coming."""
+        self._together(None)
+
+    def _together(self, *work: object) -> None:
+        if self.ranks.leads:
+            self.ranks.tell(work if work[0] else None)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The policy as it is served; see `Learner.weights`."""
+        self._together("weights")
+        return self.learner.weights()
+
+    def score(self, token_ids: Tensor, first: int) -> Tensor:
+        """What the policy says of a sequence; see `Learner.score`."""
+        self._together("score", token_ids, first)
+        return self.learner.score(token_ids, first=first)
 
     def warm_up(self, batches: list[list[Evidence]]) -> None:
         """Spread the critic-only updates that are left over these batches."""
+        self._together("warm_up", batches)
         left = self.config.value_warmup_steps - self._warmed_up
         if self.learner.value is None or left <= 0:
             return
@@ -74,8 +106,9 @@ class TrainingRun:
             if updates:
                 self.learner.warm_up(self._batch(evidence), updates, self._progress("warmup"))
 
-    def step(self, evidence: list[Evidence], *, save: bool = True) -> dict[str, float]:
+    def step(self, evidence: list[Evidence], save: bool = True) -> dict[str, float]:
         """One update from this evidence, then a checkpoint; the metrics. Raises DivergenceError, CheckpointError."""
+        self._together("step", evidence, save)
         started = time.monotonic()
         batch = self._batch(evidence)
         metrics = self.learner.step(batch, self._progress(None))
@@ -86,13 +119,16 @@ class TrainingRun:
         metrics["seconds"] = time.monotonic() - started
         self._saved = False
         if save:
-            self.save()
+            self._save()
         return metrics
 
     def save(self) -> None:
         """Checkpoint where the run stands, unless that is done. Raises CheckpointError."""
-        if self._saved:
-            return
+        if not self._saved:
+            self._together("save")
+            self._save()
+
+    def _save(self) -> None:
         self.tell(TrainEvent("checkpoint", self.state.step))
         self.path = checkpoint.save(
             self.config.output, self.learner, self.state, source=self.source, keep=self.config.keep_checkpoints
@@ -127,7 +163,12 @@ class TrainingRun:
         return lambda named, done, total: self.tell(TrainEvent(stage or named, step, done, total))
 
 
-def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
+def follow(config: TrainConfig) -> None:
+    """The part of a process that torchrun started and that does not lead."""
+    TrainingRun(config, lambda event: None).follow()
+
+
+def _open(config: TrainConfig, ranks: Ranks) -> tuple[Learner, TrainState, Path]:
     found = checkpoint.newest(config.output)
     if found is not None and not config.resume:
         raise TrainConfigError(
@@ -135,12 +176,11 @@ def _open(config: TrainConfig) -> tuple[Learner, TrainState, Path]:
             hint="name another output directory, or remove this one",
         )
     if found is not None:
-        learner, state = checkpoint.load(found, config)
+        learner, state = checkpoint.load(found, config, ranks)
         return learner, state, found / "policy"
     torch.manual_seed(config.seed)
-    learner = Learner(load_policy(config.model), config, version=config.model_version)
-    state = TrainState(version=config.model_version, credit=config.credit, critic_layers=config.critic_layers)
-    return learner, state, config.model
+    learner = Learner(load_policy(config.model), config, version=config.model_version, ranks=ranks)
+    return learner, TrainState.begin(config), config.model
 
 
 def _forget_after(path: Path, step: int) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from trainer.batch import Batch
+from trainer.batch import Batch, MicroBatch
 from trainer.config import LearnerConfig
 from trainer.credit.gae import discounted_returns
 from trainer.critic import Critic
@@ -19,6 +19,7 @@ from trainer.models import choose_checkpointing
 from trainer.objectives.value import value_loss
 from trainer.optimizer import adamw, apply
 from trainer.progress import Progress, silent
+from trainer.ranks import Ranks
 
 FEATURE_BYTES = 1 << 30
 """Memory for what the critic's frozen part computed on the current batch."""
@@ -27,10 +28,12 @@ FEATURE_BYTES = 1 << 30
 class ValueLearner:
     """A critic and its optimizer. warmup_done: critic-only updates taken so far."""
 
-    def __init__(self, policy: PreTrainedModel, config: LearnerConfig, *, gamma: float) -> None:
+    def __init__(self, policy: PreTrainedModel, config: LearnerConfig, *, gamma: float, ranks: Ranks) -> None:
         self.config = config
         self.gamma = gamma
-        self.critic = Critic(policy, layers=config.critic_layers)
+        self.ranks = ranks
+        self.critic = Critic(policy, config)
+        ranks.place(self.critic, self.critic.layers())
         self.warmup_done = 0
         self._kept_batch: Batch | None = None
         self._kept: dict[int, Tensor] = {}
@@ -52,15 +55,17 @@ class ValueLearner:
         losses, norm, done = [], 0.0, 0
         for _ in range(updates):
             total = 0.0
-            for index, micro in enumerate(batch.micro_batches):
+            for index, micro in enumerate(self.ranks.share(batch.micro_batches)):
                 choose_checkpointing(self.critic.top, micro, self.config.activation_checkpoint_tokens)
-                values, _ = self.critic.values(micro, self._features(batch, index), self.config.precision)
-                at = micro.cells
-                loss = value_loss(values, returns[at], old[at], self.config.value_clip).sum() / batch.chain.tokens
+                values, _ = self.critic(micro, self._features(batch, index, micro), self.config.precision)
+                at, on = micro.cells, values.device
+                each = value_loss(values, returns[at].to(on), old[at].to(on), self.config.value_clip)
+                loss = each.sum() / batch.chain.tokens
                 loss.backward()
                 total += loss.item()
-                done += micro.tokens
-                on_progress(stage, done, batch.tokens * updates)
+                done += micro.tokens * self.ranks.count
+                on_progress(stage, min(done, batch.tokens * updates), batch.tokens * updates)
+            total = float(self.ranks.sum(torch.tensor(total)))
             norm = apply(self.optimizer, self.config.max_gradient_norm, total, "critic")
             losses.append(total)
         values, bootstrap = self.values(batch)
@@ -83,22 +88,27 @@ class ValueLearner:
     def values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """V before each action token [N], and the bootstrap [B]: V after the chain where a budget cut it, else 0."""
         values, after_row = torch.zeros(batch.chain.tokens), torch.zeros(len(batch.evidence))
-        for index, micro in enumerate(batch.micro_batches):
-            before, after = self.critic.values(micro, self._features(batch, index), self.config.precision)
-            values[micro.cells] = before
+        for index, micro in enumerate(self.ranks.share(batch.micro_batches)):
+            before, after = self.critic(micro, self._features(batch, index, micro), self.config.precision)
+            values[micro.cells] = before.cpu()
             closing = micro.closes >= 0
-            after_row[micro.closes[closing]] = after[closing]
+            after_row[micro.closes[closing]] = after.cpu()[closing]
+        values, after_row = self.ranks.sum(values), self.ranks.sum(after_row)
         cut = batch.truncated & self.config.bootstrap_truncated
         return values, torch.where(cut, after_row, 0.0)
 
-    def _features(self, batch: Batch, index: int) -> Tensor:
-        """What enters the trained part, for one micro-batch: from memory while the batch is the same and room is left."""
+    def _features(self, batch: Batch, index: int, micro: MicroBatch) -> Tensor | None:
+        """What enters the trained part, for this rank's micro-batch of that index: kept while the batch is the same and room is
+        left. None where there is no frozen part: then nothing is saved by it."""
+        if self.critic.trunk is None:
+            return None
         if self._kept_batch is not batch:
             self._kept_batch, self._kept = batch, {}
         if index not in self._kept:
-            features = self.critic.features(batch.micro_batches[index], self.config.precision)
+            with torch.no_grad():
+                features = self.critic(micro, precision=self.config.precision, trunk_only=True)
             room = FEATURE_BYTES - sum(kept.nbytes for kept in self._kept.values())
-            if self.critic.trunk is None or features.nbytes > room:
+            if features.nbytes > room:
                 return features
             self._kept[index] = features
         return self._kept[index]

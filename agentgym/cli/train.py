@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,14 @@ def train(config: OnlineConfig, *, as_json: bool) -> None:
     """Update a policy (SAO by default) and save checkpoints.
 
     Offline, from the trajectories in a store; or rolling out at the same time (--mode async) or in turn (--mode sync).
-    A run that was stopped goes on from its newest whole checkpoint.
+    A run that was stopped goes on from its newest whole checkpoint. Under torchrun the learner is shared by its processes.
     """
     config = with_directories(config)
+    if int(os.environ.get("RANK", "0")):  # torchrun started several: the first one leads and reports
+        from trainer.run import follow
+
+        follow(config)
+        return
     with training_bars() as on_event:
         report = train_offline(config, on_event) if config.mode == "offline" else asyncio.run(_online(config, on_event))
     emit(report.model_dump(mode="json"), report_table(report), as_json=as_json)

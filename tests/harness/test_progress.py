@@ -1,11 +1,14 @@
 """A trajectory that solved its task and then broke it again is diagnosed so."""
 
+from dataclasses import replace
+
 import pytest
 
+from agentgym.store.states import WorkspaceStates
 from harness.episode import run_episode
 from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 from harness.profile import load_profile
-from harness.progress import progress
+from harness.progress import marked, progress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -31,3 +34,28 @@ async def test_solved_and_broken_again(task, image, backend, renderer):
     assert all(diff.startswith("diff --git ") for diff in changed.values())
     undone = [line for line in changed[found.broken_at].splitlines() if line.startswith("+") and "+++" not in line]
     assert undone
+    await a_failed_trajectory_is_marked(trajectory, found)
+
+
+async def a_failed_trajectory_is_marked(trajectory, found: WorkspaceStates) -> None:
+    """Given episodes of the same steps, when they are marked, then only the failed one is looked at, and says what was found."""
+    looked = []
+
+    async def look(trajectory, task, backend, *, profile) -> WorkspaceStates:
+        looked.append(trajectory.reward)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.progress.progress", look)
+        for reward, marks in (
+            (0.0, {"solved_at": found.solved_at, "broken_at": found.broken_at}),
+            (1.0, {}),
+            (None, {}),
+        ):
+
+            async def episode(task, reward=reward, **_):
+                return replace(trajectory, reward=reward)
+
+            seen = await marked(episode)(None, backend=None, profile=None)
+            assert {name: seen.metadata[name] for name in ("solved_at", "broken_at") if name in seen.metadata} == marks
+    assert looked == [0.0]

@@ -80,10 +80,10 @@ def test_micro_batches_cover_the_chain_exactly_once(policy, sample: Callable[...
     seen = torch.zeros(batch.chain.tokens, dtype=torch.int64)
     closes = []
     for micro in batch.micro_batches:
-        flat[micro.cells] = micro.token_ids[micro.row, micro.position]
+        flat[micro.cells] = micro.token_ids[micro.actions]
         seen[micro.cells] += 1
         closes += [c for c in micro.closes.tolist() if c >= 0]
-        assert micro.token_ids.numel() <= limit or len(micro.token_ids) == 1
+        assert micro.tokens <= limit or len(micro.lengths) == 1
     assert seen.tolist() == [1] * batch.chain.tokens
     assert sorted(closes) == [0, 1, 2, 3]
     assert flat.tolist() == [t for x in trajectories for call in x.calls for t in call.generation_token_ids.tolist()]

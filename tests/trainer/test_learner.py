@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -176,3 +178,31 @@ def test_a_verdict_is_never_a_reward_on_an_observation(make_policy, policy, samp
     (row,) = evidence.rows
     assert int(row.positions[-1]) == len(row) - 4, "three observed tokens follow the last action"
     assert terminal_rewards(batch).tolist() == [0.0] * (batch.chain.tokens - 1) + [1.0]
+
+
+def test_a_batch_that_few_trajectories_dominate_takes_a_smaller_step(make_policy, policy, sample) -> None:
+    """Given stale evidence, when the step is scaled by its effective sample size ρ, then AdamW's step is √ρ of the whole."""
+    batch = make_batch(policy, sample, 1000)
+    batch.behaviour[batch.chain.trajectory > 0] += 0.5  # the first trajectory is the likeliest by far
+    moved = {}
+    for scaling in ("none", "effective-sample-size"):
+        learner = learner_of(make_policy, credit="reinforce", objective="tis", step_scaling=scaling)
+        before = torch.cat([p.detach().flatten().clone() for p in learner.policy.parameters()])
+        metrics = learner.step(batch)
+        moved[scaling] = torch.cat([p.detach().flatten() for p in learner.policy.parameters()]) - before
+        assert [group["lr"] for group in learner.optimizer.param_groups] == [1e-3]
+    rho = metrics["trajectory_effective_sample_size"]
+    assert 0.24 < rho < 0.5
+    torch.testing.assert_close(moved["effective-sample-size"], moved["none"] * rho**0.5, rtol=1e-3, atol=1e-7)
+
+
+def test_the_effective_sample_size_counts_trajectories() -> None:
+    from trainer.chain import Chain
+    from trainer.diagnostics import effective_sample_size, trajectory_weights
+
+    log_ratio = torch.tensor([0.5, -0.5, 0.0, 4.0, 4.0, -1.0, 0.0])
+    weights = trajectory_weights(log_ratio, Chain(torch.tensor([3, 2, 2])))
+    torch.testing.assert_close(weights, torch.tensor([1.0, 8.0, math.e**-1], dtype=torch.float64))
+    expected = (1 + 8 + math.e**-1) ** 2 / (3 * (1 + 64 + math.e**-2))
+    assert effective_sample_size(weights) == pytest.approx(expected)
+    assert effective_sample_size(torch.ones(5)) == pytest.approx(1.0)

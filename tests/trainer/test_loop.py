@@ -120,6 +120,15 @@ def test_fewer_checkpoints_cost_a_crash_more_updates_and_change_nothing_else(pol
     assert (again.checkpoint / "policy/model.safetensors").read_bytes() == saved.read_bytes()
 
 
+def test_an_interrupted_pass_goes_on_with_what_it_has_not_read(policy_dir, store_url, tmp_path) -> None:
+    """Given seven demonstrations read three at a time by one call each, then nobody is read twice before all were once."""
+    settings = {"objective": "sft", "credit": "constant", "imitate": True, "passes": 9, "batch_trajectories": 3}
+    for _ in range(2):
+        report = train(config(policy_dir, store_url, tmp_path / "out", steps=1, **settings))
+    used = json.loads((report.checkpoint / "state.json").read_text())["used"]
+    assert len(set(used)) == len(used) == 6
+
+
 def test_a_full_disk_leaves_no_half_checkpoint(policy_dir, store_url, tmp_path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

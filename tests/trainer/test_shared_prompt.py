@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from trainer.config import EvidenceRules, LearnerConfig
 from trainer.critic import Critic
 from trainer.evidence import Evidence, judge
 from trainer.learner import Learner
-from trainer.models import action_logprobs, prepare
+from trainer.models import action_logprobs, action_loss, prepare
 
 PROMPT = list(range(1, 25))
 
@@ -28,23 +26,32 @@ def evidence(policy, sample) -> list[Evidence]:
 def batches(evidence: list[Evidence]) -> tuple[Batch, Batch]:
     """With the prompt shared, and the same with each row alone."""
     shared, alone = (Batch.of(evidence, micro_batch_tokens=limit) for limit in (10_000, 1))
-    assert [micro.shared for micro in shared.micro_batches] == [len(PROMPT) - 1, 0]
-    assert not any(micro.shared for micro in alone.micro_batches)
+    assert sum(parent >= 0 for micro in shared.micro_batches for parent in micro.follows) == 3
+    assert not any(parent >= 0 for micro in alone.micro_batches for parent in micro.follows)
     return shared, alone
 
 
-def test_logprobs_and_gradients_are_those_of_whole_rows(policy, evidence: list[Evidence]) -> None:
+def test_logprobs_are_those_that_were_sampled(policy, evidence: list[Evidence]) -> None:
+    prepare(policy)
+    for batch in batches(evidence):
+        logprobs = torch.zeros(batch.chain.tokens)
+        for micro in batch.micro_batches:
+            logprobs[micro.cells] = action_logprobs(policy, micro, batch.temperature[micro.cells])[0]
+        torch.testing.assert_close(logprobs, batch.behaviour, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_are_those_of_whole_rows(policy, evidence: list[Evidence]) -> None:
     prepare(policy)
     found = []
     for batch in batches(evidence):
         policy.zero_grad()
-        logprobs = torch.zeros(batch.chain.tokens)
+        weights = torch.linspace(-1, 1, batch.chain.tokens)
         for micro in batch.micro_batches:
-            logprobs[micro.cells] = action_logprobs(policy, micro, batch.temperature[micro.cells])[0]
-        (logprobs * torch.linspace(-1, 1, len(logprobs))).sum().backward()
-        gradient = torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None])
-        found.append((logprobs.detach(), gradient))
-        torch.testing.assert_close(logprobs.detach(), batch.behaviour, rtol=1e-4, atol=1e-4)
+            weight, temperature = weights[micro.cells], batch.temperature[micro.cells]
+            action_loss(
+                policy, micro, temperature, lambda logprob, _, part, weight=weight: (weight[part] * logprob).sum()
+            )[0].backward()
+        found.append(torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None]))
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
@@ -52,7 +59,7 @@ def test_logprobs_and_gradients_are_those_of_whole_rows(policy, evidence: list[E
 def test_values_are_those_of_whole_rows(make_policy, evidence: list[Evidence], layers: int | None) -> None:
     policy = make_policy(layers=3)
     prepare(policy)
-    critic = Critic(policy, layers=layers)
+    critic = Critic(policy, LearnerConfig(critic_layers=layers))
     torch.nn.init.normal_(critic.head.weight)
     found = []
     for batch in batches(evidence):
@@ -75,16 +82,16 @@ def test_a_whole_step_ends_at_the_same_weights(make_policy, evidence: list[Evide
     torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-5)
 
 
-def test_what_is_computed_is_counted_once_and_bounded(evidence: list[Evidence]) -> None:
+def test_what_is_shared_is_counted_once_and_bounded(evidence: list[Evidence]) -> None:
+    """Given room for all but one token, then the companions are parted, and each part has its own copy of the prompt."""
     shared, alone = batches(evidence)
-    assert sum(micro.computed for micro in shared.micro_batches) < sum(micro.computed for micro in alone.micro_batches)
-    assert shared.micro_batches[0].tokens == sum(len(item.rows[0]) for item in evidence[:3])
-    limit = shared.micro_batches[0].computed - 1
-    smaller = Batch.of(evidence, micro_batch_tokens=limit)
-    assert all(micro.computed <= limit for micro in smaller.micro_batches)
+    size, whole = (sum(micro.tokens for micro in batch.micro_batches) for batch in (shared, alone))
+    assert size == whole - 2 * (len(PROMPT) - 1)
+    smaller = Batch.of(evidence, micro_batch_tokens=size - 1)
+    assert all(micro.tokens < size for micro in smaller.micro_batches)
 
 
-def test_a_row_whose_prompt_is_one_token_shares_nothing(policy, sample) -> None:
+def test_a_prompt_of_one_token_is_not_shared(policy, sample) -> None:
     drawn = [judge(sample(policy, seed=seed, turns=1, prompt=[7]), EvidenceRules(), version=0) for seed in range(2)]
     batch = Batch.of([one for one in drawn if isinstance(one, Evidence)], micro_batch_tokens=1000)
-    assert [dataclasses.astuple(micro)[-1] for micro in batch.micro_batches] == [0]
+    assert [micro.follows for micro in batch.micro_batches] == [(-1, -1)]

@@ -33,7 +33,7 @@ class FirstErrorCredit:
             raise TrainConfigError("credit 'first-error' cannot cut itself", hint='set rule = "sao-gae"')
         self.options = options
         self.rule = CREDITS.build(options.rule, options.rule_options)
-        self.needs = self.rule.needs | {"marks"}
+        self.needs = self.rule.needs | {"marks"} | ({"progress"} if options.signal == "broken" else set())
         self.reads_token_rewards = self.rule.reads_token_rewards
         self.gamma = self.rule.gamma
 

@@ -39,10 +39,10 @@ class CreditInput:
     forks: tuple[tuple[int | None, int], ...] | None = None
 
 
-Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors", "marks", "forks"]
+Need = Literal["critic", "groups", "mixed_groups", "logprobs", "reward_vectors", "marks", "forks", "progress"]
 """critic: values. groups: several rollouts of each prompt. mixed_groups: and their rewards differ. logprobs: of the policy before
 the update. reward_vectors: one reward per dimension beside the verdict. marks: where trajectories went wrong. forks: which one
-was forked from which."""
+was forked from which. progress: failed episodes are looked at for the step that undid a solution (`harness.progress`)."""
 
 
 class Credit(Protocol):

@@ -25,7 +25,7 @@ class GSPOOptions(BaseModel):
 
 @OBJECTIVES.register("gspo", GSPOOptions)
 class GSPO:
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"sequences"})
 
     def __init__(self, options: GSPOOptions) -> None:
         self.options = options

@@ -18,7 +18,7 @@ from trainer.registry import Registry
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActionTokens:
-    """The n action tokens of one micro-batch (whole rows), flat.
+    """Some n action tokens of one micro-batch, flat; all of its (whole) rows only for an objective that needs "sequences".
 
     logprobs: float[n], log π_θ with gradient. behaviour: float[n], log π of the version that sampled the token.
     advantages: float[n]. entropy: float[n], with gradient only where the objective asks for it.
@@ -48,7 +48,8 @@ class TokenLoss:
 
 
 class Objective(Protocol):
-    """Advantages → loss. `needs` names what else must be in `ActionTokens`: "proximal", "reference", "entropy"."""
+    """Advantages → loss. `needs` names what else must be in `ActionTokens`: "proximal", "reference", "entropy" (with
+    gradient), "sequences" (whole ones)."""
 
     needs: frozenset[str]
 

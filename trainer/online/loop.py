@@ -26,6 +26,8 @@ from agentgym.store import Store, Trajectory
 from agentgym.tasks import Task
 from harness.engine import EpisodeRunner
 from harness.engine import OnEvent as OnRollout
+from harness.episode import run_episode
+from harness.progress import marked
 from trainer.evidence import Evidence
 from trainer.feed import Feed
 from trainer.loop import TrainReport
@@ -94,7 +96,12 @@ class _Loop:
         max_turns = self.parts.acting.profile.limits.max_turns
         curriculum = Curriculum(self.parts.tasks, config, max_turns=max_turns, seed=config.seed)
         runner = EpisodeRunner(
-            config.run_id or "", self.store, self.parts.backend, config.environment_retries, self._on_rollout
+            config.run_id or "",
+            self.store,
+            self.parts.backend,
+            config.environment_retries,
+            self._on_rollout,
+            marked(run_episode) if "progress" in run.learner.credit.needs else run_episode,
         )
         self._rollouts = Rollouts(
             config,
@@ -146,6 +153,7 @@ class _Loop:
             metrics |= {"publish_gap": gap} | await self._measure_held_out(taken)
             await self._record(metrics, clock)
             self._tell(TrainEvent("step", self._run.state.step, taken, self.config.steps, metrics))
+        await self._in_thread(self._run.done)
         return TrainReport.of(
             self._run, self._feed, steps=taken, metrics=metrics, seconds=time.monotonic() - self._started
         )

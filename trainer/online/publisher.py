@@ -21,7 +21,7 @@ from agentgym.store.records import Float32Array, Int32Array
 from harness.policies.probe import Scorer
 from harness.policies.torch_policy import TorchPolicy
 from harness.policies.vllm_policy import VllmPolicy
-from trainer.models import save_untied, sequence_logprobs
+from trainer.models import save_untied
 from trainer.run import TrainingRun
 
 KEEP = 2
@@ -43,8 +43,8 @@ class EmbeddedPublisher:
         self.policy = policy
 
     async def publish(self, run: TrainingRun) -> float:
-        learner = run.learner
-        return await self.policy.load_state(learner.policy.state_dict(), learner.version, score=scorer_of(run))
+        weights = await asyncio.to_thread(run.weights)
+        return await self.policy.load_state(weights, run.learner.version, score=scorer_of(run))
 
 
 class ServerPublisher:
@@ -57,7 +57,8 @@ class ServerPublisher:
     async def publish(self, run: TrainingRun) -> float:
         version = run.learner.version
         place = self.directory / f"version-{version:06d}"
-        await asyncio.to_thread(save_untied, run.learner.policy, place, run.source)
+        weights = await asyncio.to_thread(run.weights)
+        await asyncio.to_thread(save_untied, run.learner.policy, weights, place, run.source)
         gap = await self.policy.load_weights(place, version, score=scorer_of(run))
         for old in sorted(self.directory.glob("version-*"))[:-KEEP]:
             shutil.rmtree(old, ignore_errors=True)
@@ -75,6 +76,6 @@ def scorer_of(run: TrainingRun) -> Scorer:
 
     def score(prompt: Int32Array, tokens: Int32Array) -> Float32Array:
         ids = torch.from_numpy(np.concatenate([prompt, tokens]).astype(np.int64))
-        return sequence_logprobs(run.learner.policy, ids, first=len(prompt)).numpy()
+        return run.score(ids, len(prompt)).numpy()
 
     return score

@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +24,9 @@ from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Finder, Found
 from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
 from agentgym.tasks.mutation.trial import Workbench
-from agentgym.tasks.mutation.write import write_mutant
+from agentgym.tasks.mutation.write import Show, write_mutant
 
-Show = Callable[[int], None]
+OnFound = Callable[[int], None]
 WRITERS = 4
 
 
@@ -54,19 +54,20 @@ async def mutate(
     *,
     seed: int = 0,
     workers: int = 2,
-    show_code: bool = False,
-    on_found: Show = lambda found: None,
+    show: Show = "nothing",
+    operators: Collection[str] | None = None,
+    on_found: OnFound = lambda found: None,
 ) -> FamilyReport:
     """Write `wanted` tasks below `parent`, or that many of each set below a folder of its name; fewer where there are no more.
 
-    workers: sandboxes at once. show_code: the instruction holds the module, for policies that cannot look around. on_found:
+    workers: sandboxes at once. show: the code in the instruction. operators: only these kinds of mistakes. on_found:
     hears how many bugs there are so far.
     """
     started = time.monotonic()
     report = FamilyReport()
-    search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found)
+    search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found, operators)
     try:
-        await _make(search, bases, wanted, parent, report, show_code=show_code)
+        await _make(search, bases, wanted, parent, report, show=show)
     finally:
         await search.bench.close()
     report.seconds = time.monotonic() - started
@@ -81,24 +82,24 @@ async def _make(
     parent: Path,
     report: FamilyReport,
     *,
-    show_code: bool,
+    show: Show,
 ) -> None:
     finders = await search.finders(bases, parent)
     if isinstance(wanted, int):
         found = await search.find(finders, wanted)
-        _write(report, "", found, parent, show_code)
+        _write(report, "", found, parent, show)
     else:
         shares = {name: [one for one in finders if share_of(one.base, one.module) == name] for name in wanted}
         pool = wanted.get("train", 0) + wanted.get("instances", 0)
         shares["train"] = [one for one in finders if share_of(one.base, one.module) == "train"]
         for name in ("cold-start", "modules"):
             if wanted.get(name):
-                _write(report, name, await search.find(shares[name], wanted[name]), parent, show_code)
+                _write(report, name, await search.find(shares[name], wanted[name]), parent, show)
         if pool:
             found = await search.find(shares["train"], pool)
             kept, held_out = deal(found, wanted.get("instances", 0) * len(found) // pool)
-            _write(report, "train", kept, parent, show_code)
-            _write(report, "instances", held_out, parent, show_code)
+            _write(report, "train", kept, parent, show)
+            _write(report, "instances", held_out, parent, show)
 
 
 @dataclass(slots=True)
@@ -108,7 +109,8 @@ class _Search:
     workers: int
     seed: int
     dropped: Counter[str]
-    on_found: Show
+    on_found: OnFound
+    operators: Collection[str] | None
     total: int = 0
 
     async def finders(self, bases: Sequence[Base], parent: Path) -> list[Finder]:
@@ -120,7 +122,10 @@ class _Search:
             if spec.digest not in images:
                 images[spec.digest] = await self.backend.ensure_image(spec)
             image = images[spec.digest]
-            made += [Finder(base, module, self.seed, image, self.bench, self.dropped) for module in base.modules]
+            made += [
+                Finder(base, module, self.seed, image, self.bench, self.dropped, self.operators)
+                for module in base.modules
+            ]
         return made
 
     async def find(self, finders: Sequence[Finder], wanted: int) -> list[Found]:
@@ -164,13 +169,13 @@ def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:
     return [bug for one in kept for bug in one]
 
 
-def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show_code: bool) -> None:
+def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show: Show) -> None:
     written = report.written.setdefault(name, [])
     tags = [f"set:{name}"] if name else []
 
     def write(bug: Found) -> tuple[Path, str]:
         split = ("held-out" if name in HELD_OUT else "train") if name else split_of(bug.base, bug.mutant.path)
-        return write_mutant(bug, parent / name, split=split, tags=tags, show_code=show_code)
+        return write_mutant(bug, parent / name, split=split, tags=tags, show=show)
 
     with ThreadPoolExecutor(WRITERS) as pool:  # each waits for git most of the time
         tasks = list(pool.map(write, found))
