@@ -35,10 +35,10 @@ def attend(
     """query [1, Hq, T, D], key and value [1, Hkv, T, D] → [1, T, Hq, D]. sliding_window: keys a token sees, itself included."""
     lengths = lengths or (query.shape[2],)
     if query.is_cuda and (dtype := _compute_type(query)) in (torch.bfloat16, torch.float16):
-        packed = (tensor.to(dtype) for tensor in (query, key, value))
-        return _kernel(*packed, lengths, scaling, sliding_window), None
-    parts: list[Any] = [tensor.split(list(lengths), dim=2) for tensor in (query, key, value)]
-    rows = [_row(*row, scaling, sliding_window) for row in zip(*parts, strict=True)]
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        return _kernel(query, key, value, lengths, scaling, sliding_window), None
+    queries, keys, values = (tensor.split(list(lengths), dim=2) for tensor in (query, key, value))
+    rows = [_row(q, k, v, scaling, sliding_window) for q, k, v in zip(queries, keys, values, strict=True)]
     return torch.cat(rows, dim=2).transpose(1, 2), None
 
 
@@ -66,9 +66,10 @@ def _kernel(
     query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], scale: float | None, window: int | None
 ) -> Tensor:
     bounds = torch.tensor((0, *lengths), device=query.device).cumsum(0).to(torch.int32)
-    flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]  # [T, H, D]
-    return varlen_attn(
-        *flat,
+    found: Any = varlen_attn(
+        query[0].transpose(0, 1),  # [T, H, D], as all of them
+        key[0].transpose(0, 1),
+        value[0].transpose(0, 1),
         cu_seq_q=bounds,
         cu_seq_k=bounds,
         max_q=max(lengths),
@@ -76,7 +77,8 @@ def _kernel(
         scale=scale,
         window_size=(-1 if window is None else window - 1, 0),
         enable_gqa=query.shape[1] != key.shape[1],
-    )[None]
+    )
+    return found[None]
 
 
 AttentionInterface.register(PACKED, attend)
