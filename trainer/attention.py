@@ -1,9 +1,10 @@
-"""Attention over packed rows: sequences end to end in one row, none sees another, nothing is padded.
+"""Attention over packed rows: segments end to end in one row, none sees another, nothing is padded.
 
 The linear layers of a transformer do not care which sequence a token belongs to; only attention does. So the rows of a
 micro-batch are laid end to end, [1, T], and the function below, registered with transformers under the name `PACKED`, is
 block-diagonal and causal: torch's variable-length kernel where one runs (CUDA, half precision), else one call of scaled
-dot-product attention per row. Both take the lengths from the forward pass (`lengths=`); without them the row is one sequence.
+dot-product attention per segment. Both take the lengths from the forward pass (`lengths=`); without them the row is one
+sequence. A segment that goes on from another (`follows=`: a row behind the prompt it shares) sees that one's keys too.
 """
 
 from __future__ import annotations
@@ -29,23 +30,35 @@ def attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     lengths: tuple[int, ...] = (),
+    follows: tuple[int, ...] = (),
     sliding_window: int | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """query [1, Hq, T, D], key and value [1, Hkv, T, D] → [1, T, Hq, D]. sliding_window: keys a token sees, itself included."""
+    """query [1, Hq, T, D], key and value [1, Hkv, T, D] → [1, T, Hq, D]. follows: per segment the earlier one it goes on from,
+    −1 for none. sliding_window: keys a token sees, itself included."""
     lengths = lengths or (query.shape[2],)
+    follows = follows or (-1,) * len(lengths)
     if query.is_cuda and (dtype := _compute_type(query)) in (torch.bfloat16, torch.float16):
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-        return _kernel(query, key, value, lengths, scaling, sliding_window), None
+        return _kernel(query, key, value, lengths, follows, scaling, sliding_window), None
     queries, keys, values = (tensor.split(list(lengths), dim=2) for tensor in (query, key, value))
-    rows = [_row(q, k, v, scaling, sliding_window) for q, k, v in zip(queries, keys, values, strict=True)]
+    rows = [
+        _row(queries[own], _seen(keys, own, before), _seen(values, own, before), scaling, sliding_window)
+        for own, before in enumerate(follows)
+    ]
     return torch.cat(rows, dim=2).transpose(1, 2), None
+
+
+def _seen(parts: tuple[Tensor, ...], own: int, before: int) -> Tensor:
+    return parts[own] if before < 0 else torch.cat([parts[before], parts[own]], dim=2)
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
     length, mask = query.shape[2], None
-    if window is not None and window < length:
-        mask = torch.ones(length, length, dtype=torch.bool, device=query.device).tril().triu(1 - window)
+    before = key.shape[2] - length
+    if before or (window is not None and window < length):
+        mask = torch.ones(length, before + length, dtype=torch.bool, device=query.device).tril(before)
+        mask = mask if window is None else mask.triu(before + 1 - window)
     return functional.scaled_dot_product_attention(
         query,
         key,
@@ -63,17 +76,30 @@ def _compute_type(query: Tensor) -> torch.dtype:
 
 
 def _kernel(
-    query: Tensor, key: Tensor, value: Tensor, lengths: tuple[int, ...], scale: float | None, window: int | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lengths: tuple[int, ...],
+    follows: tuple[int, ...],
+    scale: float | None,
+    window: int | None,
 ) -> Tensor:
-    bounds = torch.tensor((0, *lengths), device=query.device).cumsum(0).to(torch.int32)
+    """Queries that see more keys than there are of them are aligned to the last ones, as the kernel's causal mask is."""
+    flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]  # [T, H, D]
+    seen = lengths
+    if max(follows) >= 0:
+        parts = [tensor.split(list(lengths)) for tensor in flat[1:]]
+        order = [part for own, before in enumerate(follows) for part in ([own] if before < 0 else [before, own])]
+        flat[1:] = [torch.cat([tensors[part] for part in order]) for tensors in parts]
+        seen = tuple(lengths[own] + (lengths[before] if before >= 0 else 0) for own, before in enumerate(follows))
     found: Any = varlen_attn(
-        query[0].transpose(0, 1),  # [T, H, D], as all of them
-        key[0].transpose(0, 1),
-        value[0].transpose(0, 1),
-        cu_seq_q=bounds,
-        cu_seq_k=bounds,
+        flat[0],
+        flat[1],
+        flat[2],
+        cu_seq_q=torch.tensor((0, *lengths), device=query.device).cumsum(0).to(torch.int32),
+        cu_seq_k=torch.tensor((0, *seen), device=query.device).cumsum(0).to(torch.int32),
         max_q=max(lengths),
-        max_k=max(lengths),
+        max_k=max(seen),
         scale=scale,
         window_size=(-1 if window is None else window - 1, 0),
         enable_gqa=query.shape[1] != key.shape[1],

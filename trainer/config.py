@@ -39,6 +39,9 @@ class RunConfig(BaseModel):
     model_version: int = Field(0, ge=0, description="The policy version that `model` is, for a run that starts fresh.")
     resume: bool = Field(True, description="Go on from the newest good checkpoint in `output`, if there is one.")
     keep_checkpoints: int = Field(2, ge=1, description="Older checkpoints are removed.")
+    checkpoint_every: int = Field(
+        1, ge=1, description="Offline: updates between checkpoints, and one at the end; what a crash costs at most."
+    )
     passes: int = Field(
         1, ge=1, description="Times a trajectory may be used; more than once only for demonstrations (imitate)."
     )

@@ -76,6 +76,11 @@ class Row:
             call_index=actions(sequence.call_index, torch.int64),
         )
 
+    @property
+    def prompt(self) -> Tensor:
+        """What precedes the first action token."""
+        return self.token_ids[: int(self.positions[0])]
+
     def __len__(self) -> int:
         return len(self.token_ids)
 

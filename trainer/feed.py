@@ -85,9 +85,15 @@ class Feed:
             self._admit(self._partial.pop(group, []))
 
     def shuffle(self) -> None:
-        """Another order in each pass, the same for the same seed: demonstrations come sorted by what they show."""
+        """Another order in each pass, the same for the same seed: demonstrations come sorted by what they show. What a pass that
+        was interrupted has used already comes after what it has not."""
         salt = f"{self.config.seed}:{min((self._used[item.trajectory_id] for item in self.waiting), default=0)}"
-        self.waiting.sort(key=lambda item: hashlib.sha256(f"{salt}:{item.trajectory_id}".encode()).digest())
+
+        def place(item: Evidence) -> tuple[int, bytes]:
+            digest = hashlib.sha256(f"{salt}:{item.trajectory_id}".encode()).digest()
+            return self._used[item.trajectory_id], digest
+
+        self.waiting.sort(key=place)
 
     def close_groups(self) -> None:
         """No group grows any more."""

@@ -2,8 +2,9 @@
 
     report = train(TrainConfig(model=..., store=..., output=...), on_event=print)
 
-Each step ends with a checkpoint; its line in metrics.jsonl is written after it. A run that was killed goes on from
-its newest whole checkpoint, and uses no trajectory twice. (The loop that rolls out meanwhile is the package `trainer.online`.)
+Each step ends with a checkpoint, or every n-th does (`checkpoint_every`); its line in metrics.jsonl is written after it. A run
+that was killed goes on from its newest whole checkpoint, and uses no trajectory twice. (The loop that rolls out meanwhile is
+the package `trainer.online`.)
 """
 
 from __future__ import annotations
@@ -83,13 +84,14 @@ def train(config: TrainConfig, on_event: OnEvent | None = None) -> TrainReport:
             evidence = feed.take(run.learner.version)
         if not evidence:
             break
-        metrics = run.step(evidence)
         taken += 1
+        metrics = run.step(evidence, save=(run.state.step + 1) % config.checkpoint_every == 0)
         dropped = feed.counts()
         run.record({**metrics, "dropped": dropped})
         with Store.open(config.store, create=False) as store:
             run.keep(store, metrics | {f"dropped/{reason}": float(count) for reason, count in dropped.items()})
         tell(TrainEvent("step", run.state.step, taken, config.steps, metrics))
+    run.save()
     run.done()
     return TrainReport.of(run, feed, steps=taken, metrics=metrics, seconds=time.monotonic() - started)
 

@@ -140,7 +140,13 @@ def hidden_states(decoder: nn.Module, micro: MicroBatch, precision: Precision, *
     device = next(decoder.parameters()).device
     inputs = inputs or {"input_ids": micro.token_ids[None].to(device)}
     with autocast(precision, device):
-        found = decoder(**inputs, position_ids=micro.positions[None].to(device), lengths=micro.lengths, use_cache=False)
+        found = decoder(
+            **inputs,
+            position_ids=micro.positions[None].to(device),
+            lengths=micro.lengths,
+            follows=micro.follows,
+            use_cache=False,
+        )
     return found.last_hidden_state[0]
 
 

@@ -63,9 +63,11 @@ class TrainingRun:
         self.ranks = Ranks.started(config.device)
         self.learner, self.state, self.source = _open(config, self.ranks)
         self.path = checkpoint.newest(config.output) if self.state.step else None
+        config.output.mkdir(parents=True, exist_ok=True)
         self.metrics_path = config.output / "metrics.jsonl"
         self.tokens = 0
         self._last: Batch | None = None
+        self._saved = True
         if self.ranks.leads:
             _forget_after(self.metrics_path, self.state.step)
 
@@ -104,9 +106,9 @@ class TrainingRun:
             if updates:
                 self.learner.warm_up(self._batch(evidence), updates, self._progress("warmup"))
 
-    def step(self, evidence: list[Evidence]) -> dict[str, float]:
+    def step(self, evidence: list[Evidence], save: bool = True) -> dict[str, float]:
         """One update from this evidence, then a checkpoint; the metrics. Raises DivergenceError, CheckpointError."""
-        self._together("step", evidence)
+        self._together("step", evidence, save)
         started = time.monotonic()
         batch = self._batch(evidence)
         metrics = self.learner.step(batch, self._progress(None))
@@ -115,11 +117,23 @@ class TrainingRun:
         state.step, state.version, state.warmup_done = state.step + 1, self.learner.version, self._warmed_up
         self.tokens += batch.chain.tokens
         metrics["seconds"] = time.monotonic() - started
-        self.tell(TrainEvent("checkpoint", state.step))
-        self.path = checkpoint.save(
-            self.config.output, self.learner, state, source=self.source, keep=self.config.keep_checkpoints
-        )
+        self._saved = False
+        if save:
+            self._save()
         return metrics
+
+    def save(self) -> None:
+        """Checkpoint where the run stands, unless that is done. Raises CheckpointError."""
+        if not self._saved:
+            self._together("save")
+            self._save()
+
+    def _save(self) -> None:
+        self.tell(TrainEvent("checkpoint", self.state.step))
+        self.path = checkpoint.save(
+            self.config.output, self.learner, self.state, source=self.source, keep=self.config.keep_checkpoints
+        )
+        self._saved = True
 
     def keep(self, store: Store, numbers: dict[str, float]) -> None:
         """Tell the store what the step just taken measured and, where asked for, what it thought of each token."""

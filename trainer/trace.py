@@ -44,7 +44,10 @@ def by_trajectory(batch: Batch, tokens: StepTokens) -> dict[str, TokenCredit]:
         values,
         strict=True,
     )
-    return {item.trajectory_id: TokenCredit(*arrays) for item, *arrays in cut}
+    return {
+        item.trajectory_id: TokenCredit(advantages, ratios, kept, value)
+        for item, advantages, ratios, kept, value in cut
+    }
 
 
 def position_metrics(batch: Batch, advantages: Tensor) -> dict[str, float]:

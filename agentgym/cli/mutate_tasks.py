@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -26,7 +26,9 @@ def register(group: typer.Typer) -> None:
 
 
 def mutate_code(
-    sources: Annotated[list[str], typer.Argument(help='"snippets", directories with tests, or PACKAGE==VERSION.')],
+    sources: Annotated[
+        list[str], typer.Argument(help='"snippets" or "snippets:NAME", directories with tests, PACKAGE==VERSION.')
+    ],
     count: Annotated[int, typer.Option("--n", min=1, help="How many tasks in all.")] = 100,
     sets: Annotated[
         str | None,
@@ -36,9 +38,15 @@ def mutate_code(
             "of modules that no other set sees."
         ),
     ] = None,
-    show_code: Annotated[
-        bool, typer.Option("--show-code", help="Show the module in the instruction, for small policies.")
-    ] = False,
+    show: Annotated[
+        str,
+        typer.Option(
+            help="Code in the instruction, for small policies: nothing, module, or the function with the bug."
+        ),
+    ] = "nothing",
+    operators: Annotated[
+        str | None, typer.Option(help="Only these kinds of mistakes, by commas (agentgym/tasks/mutation/operators.py).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Sandboxes that try bugs at once.")] = 2,
     out: OUT = DEFAULT_OUT,
@@ -47,10 +55,17 @@ def mutate_code(
     as_json: JSON = False,
 ) -> None:
     """Put new bugs into healthy code and keep those that its tests notice. Without --sets no source module is in both splits."""
-    from agentgym.tasks.mutation.sets import parse_counts  # the package brings LibCST
+    from agentgym.tasks.mutation.operators import OPERATORS  # the package brings LibCST
+    from agentgym.tasks.mutation.sets import parse_counts
+    from agentgym.tasks.mutation.write import Show
 
     wanted = parse_counts(sets) if sets else count
-    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show_code=show_code))
+    if show not in get_args(Show):
+        raise InputError(f"--show {show}: there are {', '.join(get_args(Show))}")
+    kinds = operators.split(",") if operators else None
+    if unknown := sorted(set(kinds or ()) - set(OPERATORS)):
+        raise InputError(f"no such kinds of mistakes: {', '.join(unknown)}; there are {', '.join(OPERATORS)}")
+    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show=show, operators=kinds))
     if not report.directories:
         raise InputError(f"no bug that the tests notice was found in {', '.join(sources)}")
     entries = enter(open_registry(store), report.directories)
@@ -78,8 +93,8 @@ async def _mutate(sources: list[str], wanted: Any, out: Path, name: Any, **optio
         bases: list[Base] = []
         for source in sources:
             package, pinned, version = source.partition("==")
-            if source == "snippets":
-                bases += snippet_bases()
+            if source.split(":")[0] == "snippets":
+                bases += snippet_bases(*source.split(":")[1:])
             elif pinned:
                 bases.append(await release_base(package, version, opened))
             else:

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import counted, emit, progress
+from agentgym.cli.output import counted, emit
+from agentgym.cli.output import progress as progress_bars
 from agentgym.cli.replay_report import Replayed, document, page
 from agentgym.cli.selection import selecting
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE
@@ -28,6 +29,7 @@ class ReplayPlan:
     regrade: bool
     rescore: str | None
     rerender: bool
+    progress: bool
     from_step: int | None
     policy: str | None
     tokenizer: str | None
@@ -60,6 +62,9 @@ def replay(
         str | None, typer.Option(metavar="MODEL", help="Compute the logprobs again with this checkpoint or server.")
     ] = None,
     rerender: Annotated[bool, typer.Option("--rerender", help="Would today's harness make the same prompts?")] = False,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Grade every state it went through: when was it solved, when broken?")
+    ] = False,
     from_step: Annotated[
         int | None, typer.Option(min=0, metavar="K", help="Keep the steps before K and roll the rest again.")
     ] = None,
@@ -89,12 +94,13 @@ def replay(
         raise InputError("who goes on from that step?", hint="--policy with a model, a directory or a server's URL")
     if not trajectories and where == TrajectoryFilter() and limit is None:
         raise InputError("which trajectories?", hint="name some, or select them: --run-id, --task, --limit, …")
-    named = bool(rescore or rerender or regrade or from_step is not None)
+    named = bool(rescore or rerender or progress or regrade or from_step is not None)
     plan = ReplayPlan(
         reexecute=not named if reexecute is None else reexecute,
         regrade=not named and reexecute is not False if regrade is None else regrade,
         rescore=rescore,
         rerender=rerender,
+        progress=progress,
         from_step=from_step,
         policy=policy,
         tokenizer=tokenizer,
@@ -126,7 +132,7 @@ def _replay(names: list[str], where: TrajectoryFilter, plan: ReplayPlan, url: st
                 f"trajectory {ids[0][:8]} was played from a script: no model sampled its tokens",
                 hint="leave out --rescore",
             )
-        with progress() as bars:
+        with progress_bars() as bars:
             bar = bars.add_task("replaying", total=len(ids))
             replayer = Replayer(plan, opened, url)
             return asyncio.run(replayer.all(ids, on_done=lambda: bars.advance(bar)))

@@ -15,6 +15,7 @@ from agentgym.cli.output import counted
 
 if TYPE_CHECKING:
     from agentgym.verify.grade import Grade
+    from harness.progress import Progress
     from harness.replay import ReexecuteReport, RerenderReport, RescoreReport, TokenGap
 
 _SHOWN = 3
@@ -35,6 +36,7 @@ class Replayed:
     table: list[TokenGap] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     rerender: RerenderReport | None = None
+    progress: Progress | None = None
     children: list[tuple[str, str, float | None]] = field(default_factory=list)
     error: str = ""
 
@@ -85,10 +87,18 @@ def summary(done: Sequence[Replayed]) -> dict[str, Any]:
     if prompts:
         total, same = sum(one.calls for one in prompts), sum(one.identical for one in prompts)
         found |= {"prompts": total, "identical_prompt_share": _share(same, total)}
+    courses = [one.progress for one in done if one.progress]
+    if courses:
+        solved, broken = (sum(step is not None for step in steps) for steps in _milestones(courses))
+        found |= {"ever_solved": solved, "broken_again": broken}
     children = [child for one in done for child in one.children]
     if children:
         found |= {"children": len(children), "ended": dict(Counter(ended for _, ended, _ in children))}
     return found
+
+
+def _milestones(courses: Sequence[Progress]) -> tuple[list[int | None], list[int | None]]:
+    return [one.solved_at for one in courses], [one.broken_at for one in courses]
 
 
 def page(done: Sequence[Replayed]) -> RenderableType:
@@ -122,6 +132,8 @@ def _summary_line(found: dict[str, Any]) -> str:
         )
     if found.get("prompts"):
         parts.append(f"{found['identical_prompt_share']:.1%} of {counted(found['prompts'], 'prompt')} the same")
+    if "ever_solved" in found:
+        parts.append(f"{found['ever_solved']} solved at some step, {found['broken_again']} of them broken again")
     if "children" in found:
         parts.append(counted(found["children"], "rollout") + " from there")
     return "; ".join(parts)
@@ -165,9 +177,20 @@ def _lines(one: Replayed) -> list[RenderableType]:
             lines.append(_gap_table(one))
     if one.rerender is not None:
         lines += _prompt_lines(one.rerender)
+    if one.progress is not None:
+        lines.append(_course(one.progress))
     for child, ended, reward in one.children:
         lines.append(f"{child[:8]}: {ended}, reward {'—' if reward is None else f'{reward:g}'}")
     return lines
+
+
+def _course(course: Progress) -> str:
+    executed = counted(len(course.states), "executed step")
+    if course.solved_at is None:
+        return f"no state of {executed} passes the hidden tests"
+    if course.broken_at is None:
+        return f"solved at step {course.solved_at}, and still at the end ({executed})"
+    return f"solved at step {course.solved_at}, broken at step {course.broken_at} ({executed})"
 
 
 def _gap_table(one: Replayed) -> Table:
@@ -227,6 +250,13 @@ def _one(result: Replayed) -> dict[str, Any]:
             "identical": result.rerender.identical,
             "stopped": result.rerender.stopped,
             "differences": differences,
+        }
+    if result.progress is not None:
+        course = result.progress
+        found["progress"] = {
+            "solved_at": course.solved_at,
+            "broken_at": course.broken_at,
+            "states": [asdict(state) for state in course.states],
         }
     if result.children:
         found["children"] = [

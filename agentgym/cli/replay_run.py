@@ -19,6 +19,7 @@ from agentgym.errors import AgentGymError, InputError
 from agentgym.store import Store, Trajectory
 from agentgym.store.records import PolicyKind
 from agentgym.tasks import Task
+from harness.progress import progress
 from harness.render import GuardedRenderer, load_renderer
 from harness.replay import (
     Rescorer,
@@ -56,7 +57,7 @@ class Replayer:
         waiting = iter(enumerate(ids))
         async with contextlib.AsyncExitStack() as stack:
             plan = self._plan
-            if plan.reexecute or plan.regrade or plan.from_step is not None:
+            if plan.reexecute or plan.regrade or plan.progress or plan.from_step is not None:
                 self._backend = await stack.enter_async_context(backend_for(plan.backend, owner="replay"))
             workers = (self._worker(waiting, found, on_done) for _ in range(min(plan.concurrency, len(ids))))
             try:
@@ -92,14 +93,15 @@ class Replayer:
             result.table = result.rescore.table(plan.table)
             if result.table:
                 result.text = self._texts(record, [row.token_id for row in result.table])
-        if not (plan.reexecute or plan.regrade or plan.rerender or plan.from_step is not None):
+        runs = plan.reexecute or plan.progress or plan.from_step is not None
+        if not (runs or plan.regrade or plan.rerender):
             return
         task = self._task(record)
         if plan.regrade and not plan.reexecute:
             assert self._backend is not None
             result.recorded_reward = record.reward
             result.grade = await regrade(record, task, self._backend)
-        if not (plan.reexecute or plan.rerender or plan.from_step is not None):
+        if not (runs or plan.rerender):
             return
         joined = whole(record, self._store)
         profile = profile_of(record, self._store)
@@ -109,6 +111,9 @@ class Replayer:
             assert self._backend is not None
             result.reexecute = await reexecute(joined, task, self._backend, profile=profile, regrade=plan.regrade)
             result.recorded_reward, result.grade = record.reward, result.reexecute.grade
+        if plan.progress:
+            assert self._backend is not None
+            result.progress = await progress(joined, task, self._backend, profile=profile)
         if plan.from_step is not None:
             assert self._backend is not None
             children = await fork(

@@ -17,6 +17,7 @@ from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
 from agentgym.tasks.loader import task_directories
+from agentgym.tasks.measured import with_measured_limits
 from agentgym.tasks.registry import RegisteredTask, Registry
 
 DEFAULT_STORE = "runs/agentgym.db"
@@ -71,13 +72,17 @@ def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:
 
 
 def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: bool) -> list[Task]:
-    """The tasks named, of this split; refuses those that validation has not found valid unless told otherwise."""
+    """The tasks named, of this split, with the limits that validation measured; refuses those that it has not found valid unless
+    told otherwise.
+    """
     from agentgym.sandbox.images import unpinned  # brings the engine's client
 
     tasks = [task for task in resolve_tasks(names, registry) if split in ("all", task.split)]
     if not tasks:
         raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
-    doubtful = [task.id for task in tasks if registry.status(task.digest) != "valid"]
+    entries = {task.id: registry.get(task.digest) for task in tasks}
+    reports = {id_: entry.report for id_, entry in entries.items()}
+    doubtful = [id_ for id_, entry in entries.items() if entry.status != "valid"]
     if doubtful and not any_status:
         shown = ", ".join(doubtful[:8]) + (f" and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
         raise TaskError(
@@ -91,7 +96,7 @@ def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: 
             f"their images are whatever `latest` is today, so nothing can be trained on them: {listed}",
             hint="name a tag or a digest in environment/Dockerfile, or --any-status",
         )
-    return tasks
+    return [with_measured_limits(task, reports[task.id]) for task in tasks]
 
 
 def _current(entry: RegisteredTask, registry: Registry) -> Task:

@@ -24,8 +24,8 @@ async def kill_all(engine: Engine, container: str) -> bool:
     """False where it cannot be done from here; raises EngineError where the container is gone."""
     first = await _first_process(engine, container)
     group = group_of(first, container, "pids")
-    with cgroups.without_cpu_limit([group_of(first, container, "cpu")]), cgroups.without_forks(group) as full:
-        if not full or not _ours(first):
+    with cgroups.without_cpu_limit([group_of(first, container, "cpu")]), cgroups.without_forks(group) as closed:
+        if not closed or not _ours(first):
             return False
         for _ in range(_LOOKS):
             doomed = [pid for pid in cgroups.members(group) if _session(pid) != first]

@@ -9,17 +9,15 @@ Anthropic's clients read, so an agent that uses such a client needs no change:
     AGENTGYM_TASK AGENTGYM_WORKDIR AGENTGYM_INSTRUCTION AGENTGYM_INSTRUCTION_FILE
 
 It is done when it ends. An exit code other than 0 is the agent's own failure, unless a budget had been spent or the policy had
-failed before; then that is the reason. Its process group is killed at the episode's deadline, and a while after the
-episode has ended otherwise.
+failed before; then that is the reason. Its process group is killed at the episode's deadline, a while after the
+episode has ended otherwise, and when this process dies (`program.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +26,7 @@ from pathlib import Path
 
 from agentgym.errors import InputError
 from agentgym.store.records import Termination
+from harness.gateway.program import Program
 from harness.gateway.session import Session
 from harness.workplace import HarnessError
 
@@ -53,21 +52,13 @@ class Agent:
         with tempfile.TemporaryDirectory(prefix="agentgym-agent-") as folder:
             log = Path(folder) / "agent.log"
             with log.open("wb") as output:
-                process = await asyncio.create_subprocess_exec(
-                    "sh",
-                    "-c",
-                    self.command,
-                    cwd=folder,
-                    env={**os.environ, **_told(session, url, Path(folder)), **self.env},
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
+                env = {**os.environ, **_told(session, url, Path(folder)), **self.env}
+                program = await Program.start(self.command, folder=Path(folder), env=env, output=output)
+                process = program.process
                 try:
                     termination = await _watch(process, session)
                 finally:
-                    await _end(process)
+                    await program.end()
             words = log.read_bytes()[-_LOG_CHARS:].decode(errors="replace")
             session.record.extra["agent"] = {"name": self.name, "exit_code": process.returncode, "log": words}
             if termination is not None:
@@ -159,10 +150,3 @@ async def _watch(process: asyncio.subprocess.Process, session: Session) -> Termi
         for task in (exit_code, over):
             task.cancel()
         await asyncio.gather(exit_code, over, return_exceptions=True)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the program and all it has started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

@@ -1,4 +1,4 @@
-"""The reference solution as `edit` calls, one replacement per changed place: what a small policy can imitate.
+"""The reference solution as `edit` (or `replace`) calls, one replacement per changed place: what a small policy can imitate.
 
 A patch applied through the shell (`gold_script`) shows that a task can be solved; nobody would want it imitated. Each run of
 changed lines becomes one `str_replace` of whole lines. Where the task's instruction shows the code and the lines stand in it
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from agentgym.tasks.model import Task
 from harness.policies.protocol import PolicyError
 from harness.policies.scripted import Script, Turn, submission
+from harness.policies.unified_diff import read_diff
 from harness.profile import Profile
-
-_FILE = re.compile(r"^\+\+\+ b/(.+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,17 @@ class Change:
 
 
 def edit_script(task: Task, profile: Profile | None = None) -> Script:
-    """The reference solution through the edit tool. Raises PolicyError for a patch that is more than changed lines.
+    """The reference solution through the edit (or replace) tool. Raises PolicyError for a patch that is more than changed lines.
 
     It ends with a submission, unless the profile ends an episode by itself once the tests pass.
     """
-    if profile is not None and "edit" not in profile.tools:
-        raise PolicyError(f"the profile {profile.name!r} has no edit tool, which this script needs")
+    tool = next((name for name in ("edit", "replace") if profile is None or name in profile.tools), None)
+    if tool is None:
+        raise PolicyError(
+            f"the profile has no edit or replace tool, which this script needs: {profile and profile.name}"
+        )
     patch = task.material.gold_patch().decode("utf-8", errors="replace")
-    turns = [_turn(change, task.instruction) for change in changes(patch)]
+    turns = [_turn(change, task.instruction, tool) for change in changes(patch)]
     if not turns or re.search(r"^(GIT binary patch|--- /dev/null|\+\+\+ /dev/null|rename from )", patch, re.MULTILINE):
         raise PolicyError(f"the solution of task {task.id} is more than changed lines", hint="use a profile with bash")
     ends_itself = profile is not None and profile.stop.tests_passed
@@ -46,24 +49,19 @@ def edit_script(task: Task, profile: Profile | None = None) -> Script:
 
 def changes(patch: str) -> Iterator[Change]:
     """The runs of changed lines of a unified diff, in its order."""
-    path, above, old, new = "", [], [], []
-    for line in [*patch.split("\n"), "diff "]:
-        kind, text = line[:1], line[1:]
-        if kind in ("-", "+") and not line.startswith(("--- ", "+++ ")):
-            (old if kind == "-" else new).append(text)
-            continue
-        if old or new:
-            yield Change(path, tuple(above), tuple(old), tuple(new))
-            above, old, new = [], [], []
-        if found := _FILE.match(line):
-            path = found.group(1)
-        if kind == " ":
-            above.append(text)
-        elif not line.startswith("\\"):  # "\ No newline at end of file" belongs to the line before it
-            above = []
+    for file in read_diff(patch):
+        for hunk in file.hunks:
+            above: list[str] = []
+            for changed, run in groupby(hunk.lines, key=lambda line: line.kind != " "):
+                lines = [(line.kind, line.text.removesuffix("\n")) for line in run]
+                if not changed:
+                    above = [text for _, text in lines]
+                    continue
+                old, new = (tuple(text for kind, text in lines if kind == wanted) for wanted in "-+")
+                yield Change(file.path, tuple(above), old, new)
 
 
-def _turn(change: Change, shown: str) -> Turn:
+def _turn(change: Change, shown: str, tool: str) -> Turn:
     """Whole lines; those above are taken along where nothing would be replaced, or too much."""
     taken = 0
     while taken < len(change.above):
@@ -73,9 +71,9 @@ def _turn(change: Change, shown: str) -> Turn:
         taken += 1
     context = change.above[len(change.above) - taken :]
     arguments = {
-        "command": "str_replace",
+        **({"command": "str_replace"} if tool == "edit" else {}),
         "path": change.path,
         "old_str": "\n".join([*context, *change.old]),
         "new_str": "\n".join([*context, *change.new]),
     }
-    return Turn(tool="edit", arguments=arguments)
+    return Turn(tool=tool, arguments=arguments)

@@ -5,6 +5,7 @@ python -m recipes.learn recipes/learn/learn.toml --arm grpo      another arm fro
 python -m recipes.learn recipes/learn/learn.toml --dry-run       what would be done, and with what memory
 
 settings.py   learn.toml, typed
+families.py   which modules the bugs are put into
 stages.py     the plan: one stage per `agentgym` command; a stage that is done is not done again
 serving.py    the vLLM server of the policy
 summary.py    summary.json and the plots

@@ -50,7 +50,8 @@ class LearnSettings(Config):
     model: str
     output: Path
     backend: str
-    sources: list[str]
+    operators: list[str] = Field(description="Kinds of mistakes (agentgym/tasks/mutation/operators.py).")
+    rl_modules: int = Field(ge=1, description="Snippets whose bugs RL trains on: those with the most places for one.")
     concurrency: int = Field(ge=1)
     evaluations: int = Field(ge=1, description="Episodes per held-out task.")
     sets: dict[str, int]

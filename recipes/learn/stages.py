@@ -13,18 +13,20 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
+from recipes.learn.families import snippet_sources
 from recipes.learn.serving import PolicyServer
 from recipes.learn.settings import LearnSettings
 
 PROFILE = Path(__file__).parent / "profile.toml"
 HELD_OUT = ("instances", "modules")
+T = TypeVar("T")
 
 
 class StageFailed(AgentGymError):
@@ -64,8 +66,9 @@ class Plan:
     def make_tasks(self) -> None:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
-        options = {"sets": sets, "show-code": True, "seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
-        self.stage("tasks", ["tasks", "mutate", *s.sources], options)
+        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
+        self.stage("tasks", ["tasks", "mutate", *snippet_sources(s.rl_modules)], options)
 
     def cold_start(self) -> None:
         """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough."""
@@ -75,7 +78,7 @@ class Plan:
         for number in range(1, s.sft.rounds + 1):
             done = self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
             policy = Path(done["checkpoint"]) / "policy" if done else self.out / "sft/step-…/policy"
-            probe = {"model": str(policy), "tasks": self.tasks("instances")[: s.sft.probe_tasks], "split": "all"}
+            probe = {"model": str(policy), "tasks": spread(self.tasks("instances"), s.sft.probe_tasks), "split": "all"}
             found = self.stage(
                 f"probe-{number}", ["eval"], {}, config=self._evaluation(f"probe-{number}", version=0) | probe
             )
@@ -113,6 +116,7 @@ class Plan:
             "critic_layers": s.rl.critic_layers,
             "ahead": s.rl.ahead,
             "max_staleness": s.rl.max_staleness,
+            "bootstrap_truncated": False,  # the turns are the task's: a bug not mended in them is not mended
             "concurrency": s.concurrency,
             "keep_checkpoints": 1,
             "backend": s.backend,
@@ -193,6 +197,7 @@ class Plan:
             "batch_trajectories": s.sft.batch,
             "policy_learning_rate": s.sft.learning_rate,
             "keep_checkpoints": 1,
+            "checkpoint_every": 10,
             **self._common(),
         }
 
@@ -214,6 +219,11 @@ class Plan:
 
     def _seeded(self) -> dict[str, Any]:
         return {"seed": self.settings.seed, "store": str(self.settings.store)}
+
+
+def spread(items: Sequence[T], count: int) -> list[T]:
+    """`count` of them, evenly over their order: tasks come sorted by module, and a probe should see all modules."""
+    return [items[index * len(items) // min(count, len(items))] for index in range(min(count, len(items)))]
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:

@@ -75,7 +75,7 @@ def test_a_family_is_written_registered_and_named_by_its_folder(run, tmp_path):
     lines = [f"def test_{number}():\n    assert {text}\n" for number, text in enumerate(tests)]
     (code / "test_sums.py").write_text("from sums import less, total\n\n\n" + "\n\n".join(lines))
 
-    result = run("mutate", "code", "--n", "2", "--out", "family", "--show-code", "--json")
+    result = run("mutate", "code", "--n", "2", "--out", "family", "--show", "module", "--json")
     if isinstance(result.exception, BackendUnavailable):
         pytest.skip(f"no sandboxes here: {result.exception}")
 

@@ -11,8 +11,11 @@ import pytest
 from agentgym.config import parse_config, read_toml
 from agentgym.store import Store
 from agentgym.store.records import PolicyKind, Termination, Trajectory
+from agentgym.tasks.mutation.bases import snippet_bases
+from agentgym.tasks.mutation.sets import share_of
 from harness.profile import load_profile
 from recipes.learn import stages
+from recipes.learn.families import snippet_sources
 from recipes.learn.settings import LearnSettings
 from recipes.learn.summary import memory_table, summarise
 from trainer.online.config import OnlineConfig
@@ -106,3 +109,15 @@ def test_the_summary_says_what_the_store_holds(tmp_path: Path) -> None:
 def test_memory_is_told_beforehand() -> None:
     settings = parse_config(LearnSettings, read_toml(RECIPES / "learn.toml"), origin="learn")
     assert "134 M parameters" in memory_table(settings)
+
+
+def test_reinforcement_gets_few_modules_and_many_bugs_of_each() -> None:
+    sources = snippet_sources(3)
+    shares: dict[str, list[str]] = {"train": [], "cold-start": [], "modules": []}
+    for base in snippet_bases(*(source.removeprefix("snippets:") for source in sources)):
+        shares[share_of(base, base.modules[0])].append(base.name)
+    assert len(shares["train"]) == 3
+    assert len(shares["cold-start"]) > 20
+    assert len(shares["modules"]) > 20
+    assert sources == sorted(sources)
+    assert len(snippet_sources(5)) == len(sources) + 2

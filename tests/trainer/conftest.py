@@ -95,6 +95,7 @@ def sample_trajectory(
     version: int = 0,
     compact_at: int | None = None,
     group: str = "",
+    prompt: list[int] | None = None,
     **fields,
 ) -> Trajectory:
     """An episode the model really sampled: prompt, action, observation, action, …; `compact_at` starts a new
@@ -102,7 +103,7 @@ def sample_trajectory(
     """
     generator = torch.Generator().manual_seed(seed)
     draw = np.random.default_rng(seed)
-    context = draw.integers(1, VOCABULARY, int(draw.integers(4, 9))).tolist()
+    context = prompt or draw.integers(1, VOCABULARY, int(draw.integers(4, 9))).tolist()
     calls: list[ModelCall] = []
     for turn in range(turns):
         event = ContextEvent.APPEND

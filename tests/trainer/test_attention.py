@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 import torch
 from transformers import LlamaForCausalLM, MistralConfig, MistralForCausalLM
@@ -49,21 +52,26 @@ def test_packed_rows_are_the_rows_alone(policy: LlamaForCausalLM, window: int | 
         )
 
 
+@pytest.mark.parametrize("follows", [(-1, -1, -1), (-1, 0, 0)])
 @pytest.mark.parametrize("window", [None, 5])
-def test_the_kernel_gets_the_rows_as_it_documents_them(monkeypatch, window: int | None) -> None:
+def test_the_kernel_gets_the_rows_as_it_documents_them(
+    monkeypatch, window: int | None, follows: tuple[int, ...]
+) -> None:
     """Given torch's variable-length kernel played by a loop over its documented arguments (it runs on GPUs only), then it is
     asked for what the rows give one by one."""
 
     def played(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, window_size, enable_gqa):
-        assert max_q == max_k == 9
         assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+        assert max_q == int(cu_seq_q.diff().max())
+        assert max_k == int(cu_seq_k.diff().max())
         found = []
-        for start, end in zip(cu_seq_q.tolist(), cu_seq_q.tolist()[1:], strict=False):
-            place = torch.arange(end - start)
-            mask = place[:, None] >= place
+        for (start, end), (first, last) in zip(pairwise(cu_seq_q.tolist()), pairwise(cu_seq_k.tolist()), strict=True):
+            place, keys = torch.arange(end - start) + (last - first) - (end - start), torch.arange(last - first)
+            mask = place[:, None] >= keys
             if window_size[0] >= 0:
-                mask &= place[:, None] - place <= window_size[0]
-            row = (tensor[start:end].transpose(0, 1)[None] for tensor in (query, key, value))
+                mask &= place[:, None] - keys <= window_size[0]
+            spans = ((query, start, end), (key, first, last), (value, first, last))
+            row = (tensor[left:right].transpose(0, 1)[None] for tensor, left, right in spans)
             attended = torch.nn.functional.scaled_dot_product_attention(
                 *row, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
             )
@@ -74,10 +82,28 @@ def test_the_kernel_gets_the_rows_as_it_documents_them(monkeypatch, window: int 
     torch.manual_seed(0)
     query, key, value = torch.randn(1, 4, 20, 8), torch.randn(1, 2, 20, 8), torch.randn(1, 2, 20, 8)
     expected, _ = attention.attend(
-        torch.nn.Identity(), query, key, value, None, 0.3, lengths=(9, 4, 7), sliding_window=window
+        torch.nn.Identity(), query, key, value, None, 0.3, lengths=(9, 4, 7), follows=follows, sliding_window=window
     )
-    found = attention._kernel(query, key, value, (9, 4, 7), 0.3, window)
+    found = attention._kernel(query, key, value, (9, 4, 7), follows, 0.3, window)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_a_row_behind_a_shared_prompt_is_the_whole_row(policy: LlamaForCausalLM, window: int | None) -> None:
+    """Given rows with the same prompt, also with a sliding window, then each goes on from it as if it stood before it."""
+    model = windowed(window) if window else policy
+    prompt = torch.arange(1, 13)
+    given = [
+        replace(row, token_ids=torch.cat([prompt, row.token_ids]), positions=row.positions + 12) for row in rows(7, 4)
+    ]
+    given = [replace(row, token_ids=row.token_ids.index_fill(0, torch.tensor([12, 13]), 5)) for row in given]
+    with torch.no_grad():
+        alone = [backbone(model)(input_ids=row.token_ids[None]).last_hidden_state[0] for row in given]
+        prepare(model)
+        micro = packed(*given)
+        found = hidden_states(backbone(model), micro, "float32")
+    assert (micro.lengths, micro.follows) == ((13, 6, 3), (-1, 0, 0))
+    torch.testing.assert_close(found, torch.cat([alone[0], alone[1][13:]]), rtol=1e-4, atol=1e-4)
 
 
 def test_gradients_of_packed_rows_are_the_sum_of_the_rows_alone(policy: LlamaForCausalLM) -> None:

@@ -106,9 +106,9 @@ def test_attention_of_the_critic_never_moves(make_policy, policy, sample) -> Non
     frozen = {n: p.clone() for n, p in learner.value.critic.named_parameters() if "self_attn" in n}
     learner.step(make_batch(policy, sample, 1000))
     now = dict(learner.value.critic.named_parameters())
-    assert all(math.equal(now[name], before) for name, before in frozen.items())
+    assert all(torch.equal(now[name], before) for name, before in frozen.items())
     assert any(
-        not math.equal(p, q) for p, q in zip(learner.policy.parameters(), make_policy().parameters(), strict=True)
+        not torch.equal(p, q) for p, q in zip(learner.policy.parameters(), make_policy().parameters(), strict=True)
     )
 
 
@@ -119,7 +119,7 @@ def test_a_step_that_is_not_finite_touches_no_weight(make_policy, policy, sample
     before = [p.clone() for p in learner.policy.parameters()]
     with pytest.raises(DivergenceError, match="no step taken"):
         learner.step(batch)
-    assert all(math.equal(p, q) for p, q in zip(learner.policy.parameters(), before, strict=True))
+    assert all(torch.equal(p, q) for p, q in zip(learner.policy.parameters(), before, strict=True))
     assert learner.version == 0
 
 

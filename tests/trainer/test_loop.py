@@ -105,6 +105,30 @@ def test_old_checkpoints_are_removed(policy_dir, store_url, tmp_path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").glob("step-*")) == ["step-000002", "step-000003"]
 
 
+def test_fewer_checkpoints_cost_a_crash_more_updates_and_change_nothing_else(policy_dir, store_url, tmp_path) -> None:
+    """Given a checkpoint every second update, then the last is saved too, and what was not saved is taken again."""
+    output = tmp_path / "out"
+    seldom = {"batch_trajectories": 2, "checkpoint_every": 2, "keep_checkpoints": 9}
+    train(config(policy_dir, store_url, output, steps=3, **seldom))
+    assert [path.name for path in sorted(output.glob("step-*"))] == ["step-000002", "step-000003"]
+    every = train(config(policy_dir, store_url, tmp_path / "every", steps=3, batch_trajectories=2))
+    saved = every.checkpoint / "policy" / "model.safetensors"
+    assert (output / "step-000003/policy/model.safetensors").read_bytes() == saved.read_bytes()
+    shutil.rmtree(output / "step-000003")  # as if it had been killed before
+    again = train(config(policy_dir, store_url, output, steps=1, **seldom))
+    assert (again.step, len((output / "metrics.jsonl").read_text().splitlines())) == (3, 3)
+    assert (again.checkpoint / "policy/model.safetensors").read_bytes() == saved.read_bytes()
+
+
+def test_an_interrupted_pass_goes_on_with_what_it_has_not_read(policy_dir, store_url, tmp_path) -> None:
+    """Given seven demonstrations read three at a time by one call each, then nobody is read twice before all were once."""
+    settings = {"objective": "sft", "credit": "constant", "imitate": True, "passes": 9, "batch_trajectories": 3}
+    for _ in range(2):
+        report = train(config(policy_dir, store_url, tmp_path / "out", steps=1, **settings))
+    used = json.loads((report.checkpoint / "state.json").read_text())["used"]
+    assert len(set(used)) == len(used) == 6
+
+
 def test_a_full_disk_leaves_no_half_checkpoint(policy_dir, store_url, tmp_path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

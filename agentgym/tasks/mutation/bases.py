@@ -89,10 +89,13 @@ def directory_base(path: Path, *, name: str | None = None, pip: Sequence[str] = 
     )
 
 
-def snippet_bases() -> list[Base]:
-    """The small modules that ship with agentgym, each a base of its own: single-file tasks for small models."""
+def snippet_bases(*names: str) -> list[Base]:
+    """The small modules that ship with agentgym, or those named: single-file tasks for small models, each a base of its own."""
     root = Path(__file__).parents[3] / "environments/snippets"
-    return [directory_base(path, licence="Apache-2.0") for path in sorted(root.iterdir()) if path.is_dir()]
+    shipped = {path.name: path for path in sorted(root.iterdir()) if path.is_dir()}
+    if unknown := [name for name in names if name not in shipped]:
+        raise TaskError(f"no snippets are named {', '.join(unknown)}", hint=f"the folders of {root}")
+    return [directory_base(shipped[name], licence="Apache-2.0") for name in names or shipped]
 
 
 def _python(names: Iterable[str]) -> tuple[str, ...]:

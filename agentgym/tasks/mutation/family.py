@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from agentgym.tasks.files_task import copy_tree
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Finder, Found
 from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
-from agentgym.tasks.mutation.write import write_mutant
+from agentgym.tasks.mutation.write import Show, write_mutant
 
-Show = Callable[[int], None]
+OnFound = Callable[[int], None]
 
 
 @dataclass(slots=True)
@@ -51,33 +51,34 @@ async def mutate(
     *,
     seed: int = 0,
     workers: int = 2,
-    show_code: bool = False,
-    on_found: Show = lambda found: None,
+    show: Show = "nothing",
+    operators: Collection[str] | None = None,
+    on_found: OnFound = lambda found: None,
 ) -> FamilyReport:
     """Write `wanted` tasks below `parent`, or that many of each set below a folder of its name; fewer where there are no more.
 
-    workers: sandboxes at once. show_code: the instruction holds the module, for policies that cannot look around. on_found:
+    workers: sandboxes at once. show: the code in the instruction. operators: only these kinds of mistakes. on_found:
     hears how many bugs there are so far.
     """
     started = time.monotonic()
     report = FamilyReport()
-    search = _Search(backend, workers, seed, report.dropped, on_found)
+    search = _Search(backend, workers, seed, report.dropped, on_found, operators)
     finders = await search.finders(bases, parent)
     if isinstance(wanted, int):
         found = await search.find(finders, wanted)
-        _write(report, "", found, parent, show_code)
+        _write(report, "", found, parent, show)
     else:
         shares = {name: [one for one in finders if share_of(one.base, one.module) == name] for name in wanted}
         pool = wanted.get("train", 0) + wanted.get("instances", 0)
         shares["train"] = [one for one in finders if share_of(one.base, one.module) == "train"]
         for name in ("cold-start", "modules"):
             if wanted.get(name):
-                _write(report, name, await search.find(shares[name], wanted[name]), parent, show_code)
+                _write(report, name, await search.find(shares[name], wanted[name]), parent, show)
         if pool:
             found = await search.find(shares["train"], pool)
             kept, held_out = deal(found, wanted.get("instances", 0) * len(found) // pool)
-            _write(report, "train", kept, parent, show_code)
-            _write(report, "instances", held_out, parent, show_code)
+            _write(report, "train", kept, parent, show)
+            _write(report, "instances", held_out, parent, show)
     report.seconds = time.monotonic() - started
     _note(report, seed, parent)
     return report
@@ -89,7 +90,8 @@ class _Search:
     workers: int
     seed: int
     dropped: Counter[str]
-    on_found: Show
+    on_found: OnFound
+    operators: Collection[str] | None
     total: int = 0
 
     async def finders(self, bases: Sequence[Base], parent: Path) -> list[Finder]:
@@ -101,7 +103,10 @@ class _Search:
             if spec.digest not in images:
                 images[spec.digest] = await self.backend.ensure_image(spec)
             image = images[spec.digest]
-            made += [Finder(base, module, self.seed, image, self.backend, self.dropped) for module in base.modules]
+            made += [
+                Finder(base, module, self.seed, image, self.backend, self.dropped, self.operators)
+                for module in base.modules
+            ]
         return made
 
     async def find(self, finders: Sequence[Finder], wanted: int) -> list[Found]:
@@ -145,12 +150,12 @@ def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:
     return [bug for one in kept for bug in one]
 
 
-def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show_code: bool) -> None:
+def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show: Show) -> None:
     written = report.written.setdefault(name, [])
     for bug in found:
         split = ("held-out" if name in HELD_OUT else "train") if name else split_of(bug.base, bug.mutant.path)
         tags = [f"set:{name}"] if name else []
-        root, difficulty = write_mutant(bug, parent / name, split=split, tags=tags, show_code=show_code)
+        root, difficulty = write_mutant(bug, parent / name, split=split, tags=tags, show=show)
         written.append(root)
         report.operators[bug.mutant.operator] += 1
         report.difficulties[difficulty] += 1

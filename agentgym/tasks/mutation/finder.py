@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -29,7 +29,10 @@ class Found:
 
 @dataclass(slots=True)
 class Finder:
-    """The bugs of one module. `found` grows with `more`, always by the same ones; `exhausted` where there are no further ones."""
+    """The bugs of one module. `found` grows with `more`, always by the same ones; `exhausted` where there are no further ones.
+
+    operators: only these kinds of mistakes; None: all.
+    """
 
     base: Base
     module: str
@@ -37,6 +40,7 @@ class Finder:
     image: Image
     backend: SandboxBackend
     dropped: Counter[str]
+    operators: Collection[str] | None = None
     found: list[Found] = field(default_factory=list)
     exhausted: bool = False
     _mutants: Iterator[Mutant] | None = None
@@ -53,7 +57,10 @@ class Finder:
         if self._mutants is None:
             text = (self.base.tree / self.module).read_text(encoding="utf-8", errors="replace")
             # Not in a thread: CPython 3.11 confuses its count of recursions where two threads make syntax trees.
-            self._mutants = mutants_of(shuffled(sites_of(self.module, text), self.seed))
+            sites = [
+                one for one in sites_of(self.module, text) if self.operators is None or one.operator in self.operators
+            ]
+            self._mutants = mutants_of(shuffled(sites, self.seed))
         trials = [await open_trial(self.base, self.image, self.backend) for _ in range(lanes)]
         try:
             await self._prepare(trials)

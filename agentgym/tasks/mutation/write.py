@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from agentgym.tasks.files_task import FilesRecipe, copy_tree, write_files_task
 from agentgym.tasks.instructions import readable
@@ -13,6 +15,9 @@ from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Found
 from agentgym.tasks.mutation.mutants import Mutant
 from agentgym.tasks.mutation.trial import Outcome
+
+Show = Literal["nothing", "module", "function"]
+"""What of the code an instruction shows, for policies that cannot look around: the module with the bug, or its function alone."""
 
 
 def difficulty_score(base: Base, mutant: Mutant, outcome: Outcome) -> float:
@@ -28,8 +33,8 @@ def label(score: float) -> str:
     return "easy" if score < 0.25 else "medium" if score < 0.55 else "hard"
 
 
-def instruction(mutant: Mutant, outcome: Outcome, *, show_code: bool = False) -> str:
-    """What fails and how, from one failing test; not the place. show_code: the module with the bug follows."""
+def instruction(mutant: Mutant, outcome: Outcome, *, show: Show = "nothing") -> str:
+    """What fails and how, from one failing test; not the place, unless `show` lets code follow."""
     test = min(outcome.noticed, key=lambda name: (not outcome.noticed[name].what, len(name), name))
     failure = outcome.noticed[test]
     count = len(outcome.noticed)
@@ -42,7 +47,24 @@ def instruction(mutant: Mutant, outcome: Outcome, *, show_code: bool = False) ->
         f'A recent change broke something in this code: the test for "{readable(test)}" (`{test.split("[")[0]}`) fails{shown}'
         f"It used to pass.{others} Find the mistake in the source and mend it; the tests are right.\n"
     )
-    return f"{text}\n`{mutant.path}` is:\n\n```python\n{mutant.source.rstrip()}\n```\n" if show_code else text
+    if show == "nothing":
+        return text
+    code = mutant.source if show == "module" else function_text(mutant.source, mutant.function)
+    named = f"`{mutant.path}` is" if show == "module" else f"The mistake is in `{mutant.function}` of `{mutant.path}`"
+    return f"{text}\n{named}:\n\n```python\n{code.rstrip()}\n```\n"
+
+
+def function_text(source: str, function: str) -> str:
+    """The lines of a function, decorators included, as they stand in the module; `function` is its dotted name."""
+    scope: Sequence[ast.AST] = ast.parse(source).body
+    found: ast.AST | None = None
+    for name in function.split("."):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        found = next(node for one in scope for node in ast.walk(one) if isinstance(node, kinds) and node.name == name)
+        scope = found.body
+    assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)), function
+    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
+    return "\n".join(source.split("\n")[first - 1 : found.end_lineno])
 
 
 def names_the_place(reason: str, mutant: Mutant) -> bool:
@@ -57,7 +79,7 @@ def _indented(text: str) -> str:
 
 
 def write_mutant(
-    found: Found, parent: Path, *, split: str, tags: Sequence[str] = (), show_code: bool = False
+    found: Found, parent: Path, *, split: str, tags: Sequence[str] = (), show: Show = "nothing"
 ) -> tuple[Path, str]:
     """Write `parent/<base>-<key>/`; returns it and its difficulty."""
     base, mutant, outcome = found.base, found.mutant, found.outcome
@@ -71,7 +93,7 @@ def write_mutant(
         recipe = FilesRecipe(
             id=f"{base.name}-{mutant.key}",
             title=f"A mistake in {base.name}",
-            instruction=instruction(mutant, outcome, show_code=show_code),
+            instruction=instruction(mutant, outcome, show=show),
             dockerfile=base.dockerfile,
             context=base.context,
             before=bug,

@@ -40,7 +40,7 @@ FUNCTION = types.FunctionType
 
 
 def functions_of(module):
-    """(owner, name, function) for the functions and methods that a module defines. Run over all that pytest loads, so it is quick."""
+    """(owner, name, function) for the functions and methods that a module defines. Run over all of pytest, so it is quick."""
     ours = module.__name__
     for name, value in list(vars(module).items()):
         if type(value) is FUNCTION:

@@ -18,7 +18,7 @@ TASK = load_task(Path(__file__).resolve().parents[3] / "environments" / "tutoria
 PATCH = """diff --git a/m.py b/m.py
 --- a/m.py
 +++ b/m.py
-@@ -1,7 +1,7 @@
+@@ -1,6 +1,6 @@
  def low(x):
 -    return x + 1
 +    return x - 1
@@ -75,6 +75,15 @@ def test_a_profile_that_ends_by_itself_needs_no_submission() -> None:
     assert len(edit_script(of(PATCH), tiny)) == 4
     ending = tiny.model_copy(update={"stop": StopRules(tests_passed=True)})
     assert len(edit_script(of(PATCH), ending)) == 3
+
+
+def test_a_profile_with_the_smaller_tool_plays_that_one() -> None:
+    small = load_profile("tiny").model_copy(update={"tools": ["replace", "submit"]})
+    script = edit_script(of(PATCH), small)
+    assert {turn.tool for turn in script[:-1]} == {"replace"}
+    assert set(script[0].arguments) == {"path", "old_str", "new_str"}
+    with pytest.raises(PolicyError, match="no edit or replace tool"):
+        edit_script(of(PATCH), small.model_copy(update={"tools": ["bash", "submit"]}))
 
 
 @pytest.mark.parametrize("patch", ["", "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n"])

@@ -82,10 +82,17 @@ async def test_the_sets_are_as_large_as_asked_and_apart_by_module(backend, tmp_p
 
 async def test_the_same_seed_gives_the_same_family_however_many_sandboxes_try(backend, tmp_path):
     for name, seed, workers in (("one", 5, 1), ("two", 5, 3), ("other", 6, 1)):
-        await mutate([snippet("lists")], 4, tmp_path / name, backend, seed=seed, workers=workers, show_code=True)
+        await mutate([snippet("lists")], 4, tmp_path / name, backend, seed=seed, workers=workers, show="module")
 
     assert content(tmp_path / "one") == content(tmp_path / "two")
     assert content(tmp_path / "one").keys() != content(tmp_path / "other").keys()
+
+
+async def test_a_family_can_keep_to_kinds_of_mistakes(backend, tmp_path):
+    report = await mutate([snippet("lists")], 3, tmp_path, backend, operators=["arithmetic", "off_by_one"])
+
+    assert set(report.operators) <= {"arithmetic", "off_by_one"}
+    assert report.directories
 
 
 STEPS = """\

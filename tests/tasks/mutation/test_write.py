@@ -8,14 +8,14 @@ from agentgym.tasks.model import TaskError
 from agentgym.tasks.mutation.mutants import Mutant
 from agentgym.tasks.mutation.sets import deal, parse_counts
 from agentgym.tasks.mutation.trial import Failure, Outcome
-from agentgym.tasks.mutation.write import instruction
+from agentgym.tasks.mutation.write import Show, function_text, instruction
 
 SOURCE = "def half(number):\n    return number // 2 + 1\n"
 MUTANT = Mutant("halves.py", "off_by_one", 2, "half", 2, SOURCE, "0" * 12)
 
 
-def told(what: str, at: str = "assert half(4) == 2", **options: bool) -> str:
-    return instruction(MUTANT, Outcome({"test_halves.py::test_half": Failure(at, what)}), **options)
+def told(what: str, at: str = "assert half(4) == 2", show: Show = "nothing") -> str:
+    return instruction(MUTANT, Outcome({"test_halves.py::test_half": Failure(at, what)}), show=show)
 
 
 def test_the_failing_statement_and_the_error_are_quoted():
@@ -40,7 +40,21 @@ def test_neither_module_nor_line_are_named():
 
 
 def test_the_whole_module_can_be_shown():
-    assert told("assert 3 == 2", show_code=True).endswith(f"`halves.py` is:\n\n```python\n{SOURCE}```\n")
+    assert told("assert 3 == 2", show="module").endswith(f"`halves.py` is:\n\n```python\n{SOURCE}```\n")
+
+
+def test_the_function_alone_can_be_shown():
+    text = told("assert 3 == 2", show="function")
+
+    assert text.endswith(f"The mistake is in `half` of `halves.py`:\n\n```python\n{SOURCE}```\n")
+
+
+def test_a_function_is_shown_as_it_stands_in_its_module():
+    method = "    @property\n    def size(self):\n        def inner():\n            return 1\n\n        return inner()"
+    source = f"import functools\n\n\nclass Box:\n{method}\n\n    def other(self):\n        return 2\n"
+
+    assert function_text(source, "Box.size") == method
+    assert function_text(source, "Box.size.inner") == "        def inner():\n            return 1"
 
 
 def test_other_failing_tests_are_counted():
