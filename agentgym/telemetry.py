@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym.errors import MachineError
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanProcessor
+    from opentelemetry.sdk.trace import SpanProcessor
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _tracers: list[Any] = []

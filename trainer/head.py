@@ -96,7 +96,8 @@ class _HeadLoss(torch.autograd.Function):
             if not whole:
                 found, slopes[:, part] = _slopes(loss_of, logprobs[part], entropies[part], part, entropy_gradient)
                 total = total + found
-            slope = buffers.gradient(part, *slopes[:, part], entropies[part] if entropy_gradient else None)
+            by_logprob, by_entropy = slopes[:, part]
+            slope = buffers.gradient(part, by_logprob, by_entropy, entropies[part] if entropy_gradient else None)
             heat = temperature[part, None]
             to_hidden[part] = (slope @ weight) / heat
             if to_weight is not None:
