@@ -8,7 +8,7 @@ VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 MINI := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/mini-swe-agent-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help quickstart test swebench check format learn learn-controls serve clean
+.PHONY: help quickstart test swebench check format docs learn learn-controls serve clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -47,6 +47,10 @@ learn-controls: learn ## The same start and episodes with GRPO, and with SAO wit
 
 bench-%: $(VENV)/.dev ## Run bench/NAME.py: a table on stderr, one JSON line on stdout
 	@$(BIN)/python bench/$(subst -,_,$*).py
+
+docs: $(VENV)/.dev ## Build the documentation site into runs/site, with pictures taken by the browser tests
+	@rm -rf docs/pictures && AGENTGYM_PICTURES=$(CURDIR)/docs/pictures $(BIN)/python -m pytest -q tests/server/test_browser.py -k pictures
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "runs/site/index.html"
 
 ui-vendor: ## Fetch the front-end libraries that the pages ship (npm; only to update them)
 	@cd agentgym/server/static/vendor && npm install --silent --no-audit --no-fund --ignore-scripts && \

@@ -37,10 +37,16 @@ def load_config(cls: type[ConfigT], files: Sequence[Path] = (), overrides: Mappi
 
     Raises ConfigError naming the file, the key, what was wrong and the nearest valid key.
     """
+    values = merged(files, overrides or {})
+    return parse_config(cls, values, origin=", ".join(map(str, files)) or "options")
+
+
+def merged(files: Sequence[Path], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, unchecked: TOML `files` (later ones win) and `overrides` (dotted keys win over all files)."""
     values: dict[str, Any] = {}
     for file in files:
         _merge(values, read_toml(file))
-    for key, value in (overrides or {}).items():
+    for key, value in overrides.items():
         *parents, leaf = key.split(".")
         table = values
         for parent in parents:
@@ -48,7 +54,7 @@ def load_config(cls: type[ConfigT], files: Sequence[Path] = (), overrides: Mappi
             if not isinstance(table, dict):
                 raise ConfigError(f"{parent}: a table of keys is needed there (got {table!r})")
         table[leaf] = value
-    return parse_config(cls, values, origin=", ".join(map(str, files)) or "options")
+    return values
 
 
 def parse_config(cls: type[ConfigT], values: Mapping[str, Any], *, origin: str) -> ConfigT:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
+from agentgym import telemetry
 from agentgym.sandbox.protocol import Image, SandboxBackend, SandboxError
 from agentgym.store import NotFoundError, Store, StoreError, Trajectory, TrajectoryFilter
 from agentgym.store.records import Termination
@@ -183,18 +184,28 @@ class EpisodeRunner:
         image = await self._image(job)
         failures: list[str] = []
         while True:
-            trajectory = await self.episode(
-                job.task,
-                policy=job.policy,
-                renderer=job.renderer,
-                profile=job.profile,
-                backend=self.backend,
-                image=image,
-                seed=job.seed,
-                run_id=self.run_id,
-                group_id=job.group_id,
-                on_phase=lambda phase: self.on_event(RolloutEvent(EventKind.PHASE, job, phase)),
-            )
+            with telemetry.span(
+                "episode", run=self.run_id, task=job.task.id, trajectory=id_, attempt=len(failures)
+            ) as seen:
+                trajectory = await self.episode(
+                    job.task,
+                    policy=job.policy,
+                    renderer=job.renderer,
+                    profile=job.profile,
+                    backend=self.backend,
+                    image=image,
+                    seed=job.seed,
+                    run_id=self.run_id,
+                    group_id=job.group_id,
+                    on_phase=lambda phase: self.on_event(RolloutEvent(EventKind.PHASE, job, phase)),
+                )
+                ended = trajectory.termination.value
+                seen.note(
+                    termination=ended,
+                    reward=trajectory.reward,
+                    calls=len(trajectory.calls),
+                    steps=len(trajectory.steps),
+                )
             spoilt = trajectory.termination is Termination.ENVIRONMENT_FAILURE
             if not spoilt or len(failures) >= self.environment_retries:
                 break

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from agentgym import telemetry
 from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.store.records import ContextEvent, Int32Array, ModelCall, Sampling, Step, Termination, Trajectory
 from agentgym.tasks.model import Task
@@ -38,6 +39,11 @@ class Prefix(Protocol):
 
     @property
     def branch_step(self) -> int: ...
+
+    @property
+    def image(self) -> Image | None:
+        """A snapshot to start the sandbox from; None: the task's image."""
+        ...
 
     async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
         """Bring a fresh episode there: the sandbox, the prompt, what is spent, and what has been seen."""
@@ -85,7 +91,8 @@ class Recorder:
             self.on_phase(name)
         started = time.monotonic()
         try:
-            yield
+            with telemetry.span(name):
+                yield
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.monotonic() - started
 

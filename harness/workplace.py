@@ -64,10 +64,12 @@ class Workplace:
 
     async def start(self) -> None:
         """Start a fresh sandbox, with patience; raises SandboxError."""
+        setting = self.setting
+        image = (setting.prefix.image if setting.prefix else None) or setting.image
         with self.record.phase("start"):
             for attempt in range(1, _START_ATTEMPTS + 1):
                 try:
-                    self.sandbox = await self.setting.backend.start(self.setting.image, self.setting.task.limits)
+                    self.sandbox = await setting.backend.start(image, setting.task.limits)
                     return
                 except SandboxError as error:
                     if not error.retry_safe or attempt == _START_ATTEMPTS:
@@ -83,7 +85,8 @@ class Workplace:
 
     async def patch(self) -> Patch:
         """What the workspace differs by from the image, as a diff."""
-        return await extract_patch(self.live, self.setting.task, backend=self.setting.backend)
+        setting = self.setting
+        return await extract_patch(self.live, setting.task, backend=setting.backend, image=setting.image)
 
     async def grade(self, patch: Patch) -> Grade:
         """Grade in a fresh sandbox; a verifier that cannot even start is a grade without a reward."""

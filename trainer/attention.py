@@ -9,6 +9,8 @@ sequence. A segment that goes on from another (`follows=`: a row behind the prom
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -90,8 +92,10 @@ def _kernel(
         order = [part for own, before in enumerate(follows) for part in ([own] if before < 0 else [before, own])]
         flat[1:] = [torch.cat([tensors[part] for part in order]) for tensors in parts]
         seen = tuple(lengths[own] + (lengths[before] if before >= 0 else 0) for own, before in enumerate(follows))
-    return varlen_attn(
-        *flat,
+    found: Any = varlen_attn(
+        flat[0],
+        flat[1],
+        flat[2],
         cu_seq_q=torch.tensor((0, *lengths), device=query.device).cumsum(0).to(torch.int32),
         cu_seq_k=torch.tensor((0, *seen), device=query.device).cumsum(0).to(torch.int32),
         max_q=max(lengths),
@@ -99,7 +103,8 @@ def _kernel(
         scale=scale,
         window_size=(-1 if window is None else window - 1, 0),
         enable_gqa=query.shape[1] != key.shape[1],
-    )[None]
+    )
+    return found[None]
 
 
 AttentionInterface.register(PACKED, attend)

@@ -48,7 +48,7 @@ class TrainState(BaseModel):
     critic_trains: str = "projections"
     policy_trains: str = "full"
     lora_rank: int | None = None
-    lora_alpha: float | None = None
+    lora_alpha: int | None = None
     """Rank and scale of adapters, where there are any."""
     base: str | None = None
     """The model that adapters were added to."""

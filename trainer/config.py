@@ -91,7 +91,7 @@ class LearnerConfig(BaseModel):
         None, ge=1, description="Train only the topmost decoder layers of the critic; unset: all."
     )
     lora_rank: int = Field(16, ge=1, description="Rank r of LoRA adapters, in policy and critic.")
-    lora_alpha: float = Field(32.0, gt=0, description="Adapters are scaled by this over their rank.")
+    lora_alpha: int = Field(32, ge=1, description="Adapters are scaled by this over their rank.")
     bootstrap_truncated: bool = Field(True, description="Where a budget cut the episode, its return goes on with V.")
     reference: Path | None = Field(None, description="The reference policy of the KL term: a model directory.")
     reference_kl: float = Field(0.0, ge=0, description="Weight β of the KL to the reference policy; 0: none.")

@@ -58,9 +58,10 @@ def loss(
     tokens: Tokens, loss_of: LossOf, *, entropy_gradient: bool = False, whole: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The loss, a scalar through which gradients of hidden states, weight and bias flow; log π and entropy without."""
-    return _HeadLoss.apply(
+    found: Any = _HeadLoss.apply(
         tokens.hidden, tokens.weight, tokens.bias, tokens.targets, tokens.temperature, loss_of, entropy_gradient, whole
-    )  # type: ignore[return-value]
+    )
+    return found
 
 
 class _HeadLoss(torch.autograd.Function):
@@ -95,7 +96,8 @@ class _HeadLoss(torch.autograd.Function):
             if not whole:
                 found, slopes[:, part] = _slopes(loss_of, logprobs[part], entropies[part], part, entropy_gradient)
                 total = total + found
-            slope = buffers.gradient(part, *slopes[:, part], entropies[part] if entropy_gradient else None)
+            by_logprob, by_entropy = slopes[:, part]
+            slope = buffers.gradient(part, by_logprob, by_entropy, entropies[part] if entropy_gradient else None)
             heat = temperature[part, None]
             to_hidden[part] = (slope @ weight) / heat
             if to_weight is not None:

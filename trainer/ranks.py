@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -76,7 +77,7 @@ class Ranks:
         module.to(self.device)
         if self.count == 1:
             return
-        mesh = dist.init_device_mesh(self.device.type, (self.count,))
+        mesh = init_device_mesh(self.device.type, (self.count,))
         for part in (*layers, module):
             sharded: Any = fully_shard(part, mesh=mesh)
             assert isinstance(sharded, FSDPModule)

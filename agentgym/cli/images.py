@@ -67,7 +67,9 @@ def list_images(as_json: JSON = False) -> None:
         table.add_column(heading)
     for info in found:
         made = info.created.strftime("%Y-%m-%d %H:%M")
-        table.add_row(info.backend, info.kind, escape(info.name), f"{info.size / 2**20:.0f} MB", made, escape(info.ref))
+        table.add_row(
+            info.backend, info.kind, escape(info.name), f"{(info.size or 0) / 2**20:.0f} MB", made, escape(info.ref)
+        )
     emit({"images": [asdict(info) | {"created": info.created.isoformat()} for info in found]}, table, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import agentgym
+from agentgym import telemetry
 from agentgym.cli import (
     doctor,
     ending,
@@ -16,6 +17,7 @@ from agentgym.cli import (
     images,
     models,
     quickstart,
+    remote,
     replay,
     report,
     rollout,
@@ -59,10 +61,19 @@ for group in (
 
 @app.callback(invoke_without_command=True)
 def root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what the parts do, on stderr.")] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar=remote.SERVER_VARIABLE, help="Ask this `agentgym serve` instead of a store here."
+        ),
+    ] = None,
 ) -> None:
     configure_logging(verbose)
+    telemetry.configure()
+    remote.choose(server, context.invoked_subcommand)
     if version:
         typer.echo(agentgym.__version__)
         raise typer.Exit

@@ -22,7 +22,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from agentgym.config import load_config, read_toml
+from agentgym.cli import remote
+from agentgym.config import load_config, merged, read_toml
 
 STORE_VARIABLE = "AGENTGYM_STORE"
 
@@ -66,6 +67,9 @@ def config_command(
                 for key in fields
                 if given.get(_parameter(key)) is not None and given[_parameter(key)] != []
             }
+            if remote.asked():
+                remote.launch(name, merged(files, overrides), as_json=as_json)
+                return
             function(load_config(cls, files, _environment(fields, files, overrides) | overrides), as_json=as_json)
 
         parameters = [

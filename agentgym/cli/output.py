@@ -13,6 +13,8 @@ from rich.console import Console, RenderableType
 from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from agentgym import logs
+
 stderr = Console(stderr=True)
 stdout = Console()
 PIPE_WIDTH = 160
@@ -58,11 +60,10 @@ def progress() -> Progress:
 
 
 def configure_logging(verbose: bool) -> None:
-    """Send log records to stderr; libraries stay quiet unless `verbose`."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.WARNING,
-        format="%(message)s",
-        handlers=[RichHandler(console=stderr, show_path=False, show_time=verbose)],
-        force=True,
-    )
+    """Send log records to stderr; libraries stay quiet unless `verbose`. AGENTGYM_LOG=json: one JSON object a line."""
+    handler = logs.as_json()
+    if handler is None:
+        handler = RichHandler(console=stderr, show_path=False, show_time=verbose)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("agentgym").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agentgym.cli import remote
 from agentgym.cli.options import JSON
 from agentgym.cli.output import counted, emit
 from agentgym.cli.output import progress as progress_bars
@@ -63,7 +64,10 @@ def replay(
     ] = None,
     rerender: Annotated[bool, typer.Option("--rerender", help="Would today's harness make the same prompts?")] = False,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Grade every state it went through: when was it solved, when broken?")
+        bool,
+        typer.Option(
+            "--progress", help="Grade every state it went through: solved when, broken when? Its page shows them."
+        ),
     ] = False,
     from_step: Annotated[
         int | None, typer.Option(min=0, metavar="K", help="Keep the steps before K and roll the rest again.")
@@ -88,6 +92,13 @@ def replay(
 
     Without any part named, the actions are run again and graded. Exit code 1 where something came back different.
     """
+    if remote.asked():
+        config = {"trajectory": trajectories, "regrade": regrade, "reexecute": reexecute, "rescore": rescore}
+        config |= {"rerender": rerender or None, "progress": progress or None}
+        config |= {"from_step": from_step, "policy": policy, "tokenizer": tokenizer}
+        config |= {"into": into or None, "rollouts": rollouts if from_step is not None else None, "backend": backend}
+        remote.launch("replay", {key: value for key, value in config.items() if value is not None}, as_json=as_json)
+        return
     if from_step is None:
         where = replace(where, policy=policy)
     elif policy is None:

@@ -14,8 +14,8 @@ from rich.table import Table
 from agentgym.cli.output import counted
 
 if TYPE_CHECKING:
+    from agentgym.store.states import WorkspaceStates
     from agentgym.verify.grade import Grade
-    from harness.progress import Progress
     from harness.replay import ReexecuteReport, RerenderReport, RescoreReport, TokenGap
 
 _SHOWN = 3
@@ -36,7 +36,7 @@ class Replayed:
     table: list[TokenGap] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     rerender: RerenderReport | None = None
-    progress: Progress | None = None
+    progress: WorkspaceStates | None = None
     children: list[tuple[str, str, float | None]] = field(default_factory=list)
     error: str = ""
 
@@ -97,7 +97,7 @@ def summary(done: Sequence[Replayed]) -> dict[str, Any]:
     return found
 
 
-def _milestones(courses: Sequence[Progress]) -> tuple[list[int | None], list[int | None]]:
+def _milestones(courses: Sequence[WorkspaceStates]) -> tuple[list[int | None], list[int | None]]:
     return [one.solved_at for one in courses], [one.broken_at for one in courses]
 
 
@@ -184,7 +184,7 @@ def _lines(one: Replayed) -> list[RenderableType]:
     return lines
 
 
-def _course(course: Progress) -> str:
+def _course(course: WorkspaceStates) -> str:
     executed = counted(len(course.states), "executed step")
     if course.solved_at is None:
         return f"no state of {executed} passes the hidden tests"
@@ -256,6 +256,7 @@ def _one(result: Replayed) -> dict[str, Any]:
         found["progress"] = {
             "solved_at": course.solved_at,
             "broken_at": course.broken_at,
+            "last_failed": course.last_failed,
             "states": [asdict(state) for state in course.states],
         }
     if result.children:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from agentgym.cli.shared import backend_for, open_registry
 from agentgym.errors import AgentGymError, InputError
 from agentgym.store import Store, Trajectory
 from agentgym.store.records import PolicyKind
+from agentgym.store.states import WorkspaceStates
 from agentgym.tasks import Task
 from harness.progress import progress
 from harness.render import GuardedRenderer, load_renderer
@@ -114,6 +116,7 @@ class Replayer:
         if plan.progress:
             assert self._backend is not None
             result.progress = await progress(joined, task, self._backend, profile=profile)
+            await asyncio.to_thread(self._store.put_states, _own(result.progress, record, joined))
         if plan.from_step is not None:
             assert self._backend is not None
             children = await fork(
@@ -166,3 +169,10 @@ class Replayer:
     def _policy(self) -> Policy:
         assert self._plan.policy is not None
         return load_policy(self._plan.policy)
+
+
+def _own(found: WorkspaceStates, record: Trajectory, joined: Trajectory) -> WorkspaceStates:
+    """Those of the trajectory's own steps: its parent's come before, and are the parent's to tell."""
+    inherited = len(joined.steps) - len(record.steps)
+    own = tuple(replace(one, step=one.step - inherited) for one in found.states if one.step >= inherited)
+    return WorkspaceStates(record.id, own)

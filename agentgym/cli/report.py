@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from agentgym.cli import remote
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress, stderr
 from agentgym.cli.selection import selecting
@@ -53,6 +55,13 @@ def report(
 ) -> None:
     """Report on behaviour: success and its intervals, habits, suspicion of reward hacking, drift, a reading list."""
     where = replace(where, run_id=run or where.run_id)
+    if remote.asked():
+        if output or against or since_version is not None or reading or template:
+            raise InputError(
+                "of a server, only the report itself", hint=f"its page: {remote.page_of('/runs/RUN/report')}"
+            )
+        _of_a_server(where, as_json=as_json)
+        return
     with Store.open(store, create=False) as opened:
         newer, before = _sides(opened, where, against, since_version)
         found = _observed(opened, newer, _title(where, since_version))
@@ -67,6 +76,16 @@ def report(
         output.write_text(report_html(found, change=change, reading=drawn, template=collapse, base=server), "utf-8")
         stderr.print(f"wrote {output}", highlight=False)
     emit(document(found, change, drawn, collapse), _page(found, change, drawn, collapse), as_json=as_json)
+
+
+def _of_a_server(where: TrajectoryFilter, *, as_json: bool) -> None:
+    """The server's own report: its document, or where its page is."""
+    with remote.connected() as client:
+        found = client.report(**remote.query_of(where))
+    success = found["success"]
+    rate = "no verdicts" if success["share"] is None else f"{success['share']:.0%} of {success['trials']} solved"
+    page = remote.page_of(f"/runs/{quote(where.run_id)}/report") if where.run_id else remote.page_of("/")
+    emit(found, f"{found['episodes']} episodes, {rate}: {page}", as_json=as_json)
 
 
 def document(

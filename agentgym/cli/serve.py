@@ -44,6 +44,10 @@ def serve(
     runs_dir: Annotated[Path, typer.Option(help="Where launched runs keep logs and checkpoints.")] = Path(
         "runs/server"
     ),
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log each request: route, status, time, who.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that answer; more than one for many clients.")] = 1,
     store: STORE = DEFAULT_STORE,
 ) -> None:
     """Serve tasks, trajectories and runs: JSON under /v1 for programs, pages for people."""
@@ -53,19 +57,21 @@ def serve(
             f"--no-auth on {host}: whoever reaches that address could start runs here",
             hint="leave it out, and make a token with `agentgym token create`",
         )
-    import uvicorn
-
-    from agentgym.server import ServerSettings, create_app
+    from agentgym.server import ServerSettings
+    from agentgym.server.serving import serve as run
 
     settings = ServerSettings(
-        auth=auth, requests_per_second=rate or (100.0 if auth else None), max_running=max_running, runs_dir=runs_dir
+        auth=auth,
+        requests_per_second=rate or (100.0 if auth else None),
+        max_running=max_running,
+        runs_dir=runs_dir,
+        access_log=access_log,
     )
-    app = create_app(store, settings)
     shown = f"[{host}]" if ":" in host else host
     stderr.print(f"http://{shown}:{port}/ shows {store}; Ctrl-C stops it", highlight=False)
     if auth:
         stderr.print("[dim]asks for a token: agentgym token create NAME --scope read[/]", highlight=False)
-    uvicorn.run(app, host=host, port=port, log_level="warning", server_header=False)
+    run(store, settings, host=host, port=port, workers=workers)
 
 
 def create(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from agentgym.cli import store_files, store_rm
+from agentgym.cli import remote, store_files, store_rm
 from agentgym.cli.options import JSON
 from agentgym.cli.output import counted, emit, progress
 from agentgym.cli.selection import selecting
@@ -20,15 +22,22 @@ from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummar
 from agentgym.store.check import CheckReport, check_store
 from agentgym.store.records import ModelCall, Step
 
+if TYPE_CHECKING:
+    from agentgym.server.api.models import Summary
+
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="What was recorded.", no_args_is_help=True)
+    group = typer.Typer(help="What was recorded.", no_args_is_help=True, callback=_remote_only)
     group.command("ls")(ls)
     group.command("show")(show)
     group.command("check")(check)
     store_files.register(group)
     store_rm.register(group)
     app.add_typer(group, name="store")
+
+
+def _remote_only(context: typer.Context) -> None:
+    remote.only("store", context.invoked_subcommand, frozenset({"ls", "show"}))
 
 
 @selecting
@@ -40,6 +49,14 @@ def ls(
     as_json: JSON = False,
 ) -> None:
     """List trajectories, newest first."""
+    if remote.asked():
+        with remote.connected() as client:
+            query = remote.query_of(where)
+            told, total = list(islice(client.trajectories(**query), limit)), client.page(**query, limit=1).total
+        emit(
+            {"total": total, "trajectories": [one.model_dump() for one in told]}, _listing(told, total), as_json=as_json
+        )
+        return
     where = replace(where, limit=limit, newest_first=True)
     with Store.open(store, create=False) as opened:
         found = list(opened.query(where))
@@ -54,10 +71,17 @@ def show(
     as_json: JSON = False,
 ) -> None:
     """Show one trajectory: its steps, how it ended, and what the hidden tests said."""
-    with Store.open(store, create=False) as opened:
-        summary = opened.summary(trajectory)
-        record = opened.get(summary.id)
-    document = asdict(summary) | {
+    if remote.asked():
+        with remote.connected() as client:
+            told = client.trajectory(trajectory)
+            record, columns = remote.record_of(told, client.detail(told.id)), told.model_dump()
+            calls = [one.model_dump() for one in client.calls(told.id).calls] if tokens else []
+    else:
+        with Store.open(store, create=False) as opened:
+            summary = opened.summary(trajectory)
+            record, columns = opened.get(summary.id), asdict(summary)
+        calls = [_call_json(call) for call in record.calls] if tokens else []
+    document = columns | {
         "verdicts": dict(record.verdicts),
         "reward_vector": dict(record.reward_vector),
         "timings": dict(record.timings),
@@ -66,7 +90,7 @@ def show(
         "step_list": [_step_json(step) for step in record.steps],
     }
     if tokens:
-        document["call_list"] = [_call_json(call) for call in record.calls]
+        document["call_list"] = calls
     emit(document, _page(record), as_json=as_json)
 
 
@@ -99,7 +123,7 @@ def verdict(report: CheckReport) -> str:
     return "\n".join(lines)
 
 
-def _listing(found: list[TrajectorySummary], total: int) -> Table:
+def _listing(found: Sequence[TrajectorySummary | Summary], total: int) -> Table:
     table = Table(
         title=f"{len(found)} of {counted(total, 'trajectory')}", title_justify="left", box=None, pad_edge=False
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-from agentgym.cli import make_tasks, mutate_tasks, pairs
+from agentgym.cli import make_tasks, mutate_tasks, pairs, remote
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
@@ -22,9 +23,12 @@ from agentgym.tasks.registry import RegisteredTask, Registry
 from agentgym.tasks.report import ValidationReport
 from agentgym.tasks.validation import validate
 
+if TYPE_CHECKING:
+    from agentgym.server.api.models import TaskInfo
+
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="Which problems exist.", no_args_is_help=True)
+    group = typer.Typer(help="Which problems exist.", no_args_is_help=True, callback=_remote_only)
     group.command("list")(list_tasks)
     group.command("show")(show)
     group.command("register")(register_tasks)
@@ -34,6 +38,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="tasks")
 
 
+def _remote_only(context: typer.Context) -> None:
+    remote.only("tasks", context.invoked_subcommand, frozenset({"list", "show"}))
+
+
 def list_tasks(
     status: Annotated[str | None, typer.Option(help="Only registered, valid, rejected or error.")] = None,
     split: Annotated[str | None, typer.Option(help="Only this split.")] = None,
@@ -41,11 +49,13 @@ def list_tasks(
     as_json: JSON = False,
 ) -> None:
     """List the tasks that are known: the shipped ones and those you registered."""
-    entries = [
-        entry
-        for entry in open_registry(store).list()
-        if status in (None, entry.status) and split in (None, entry.split)
-    ]
+    entries: Sequence[RegisteredTask | TaskInfo]
+    if remote.asked():
+        with remote.connected() as client:
+            entries = list(client.tasks(status=status, split=split))
+    else:
+        known = open_registry(store).list()
+        entries = [one for one in known if status in (None, one.status) and split in (None, one.split)]
     table = Table(title=f"{len(entries)} tasks", title_justify="left", box=None, pad_edge=False)
     for heading in ("id", "status", "source", "split", "difficulty", "language", "reason"):
         table.add_column(heading)
@@ -61,14 +71,19 @@ def show(
     as_json: JSON = False,
 ) -> None:
     """Show one task: what the policy is told, which tests decide, and its last validation."""
-    entry = open_registry(store).get(task)
+    if remote.asked():
+        with remote.connected() as client:
+            entry = client.task(task)
+    else:
+        entry = open_registry(store).get(task)
     manifest = entry.manifest
+    directory = str(entry.root) if isinstance(entry, RegisteredTask) else "on the server"
     facts = Table(box=None, show_header=False, pad_edge=False)
     for name, value in (
         ("id", entry.id),
         ("digest", entry.digest),
         ("status", f"{entry.status} {entry.reason}"),
-        ("directory", str(entry.root)),
+        ("directory", directory),
         ("source", ", ".join(f"{key} {value}" for key, value in manifest["source"].items())),
         ("FAIL_TO_PASS", "\n".join(manifest["fail_to_pass"])),
         ("PASS_TO_PASS", f"{len(manifest['pass_to_pass'])} tests"),
@@ -151,7 +166,9 @@ async def _validate(tasks: list[Task], registry: Registry, name: str, *, repeats
                     group.create_task(one(task))
 
 
-def _entry_json(entry: RegisteredTask) -> dict[str, Any]:
+def _entry_json(entry: RegisteredTask | TaskInfo) -> dict[str, Any]:
+    if not isinstance(entry, RegisteredTask):
+        return entry.model_dump(mode="json", exclude={"manifest"})
     return {
         "id": entry.id,
         "digest": entry.digest,

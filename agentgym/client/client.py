@@ -7,6 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -14,9 +15,19 @@ import httpx
 from pydantic import BaseModel
 
 from agentgym.client.errors import ServerError, refusal
+from agentgym.server.api.evaluations import Evaluation
+from agentgym.server.api.machine import (
+    Checkpoint,
+    CheckpointList,
+    ImageInfo,
+    ImageList,
+    SandboxInfo,
+    SandboxList,
+)
 from agentgym.server.api.models import CallList, Detail, Summary, SummaryPage, TaskInfo, TaskPage
 from agentgym.server.api.runs import Run, RunList
 from agentgym.server.api.system import Health, PolicyList
+from agentgym.server.api.training import Training
 
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 ATTEMPTS = 4
@@ -79,6 +90,34 @@ class Client:
     def policies(self) -> PolicyList:
         return self._get(PolicyList, "/v1/policies")
 
+    def checkpoints(self) -> list[Checkpoint]:
+        return self._get(CheckpointList, "/v1/checkpoints").items
+
+    def images(self) -> list[ImageInfo]:
+        return self._get(ImageList, "/v1/images").items
+
+    def sandboxes(self) -> list[SandboxInfo]:
+        return self._get(SandboxList, "/v1/sandboxes").items
+
+    def evaluation(self, run_id: str, **query: Any) -> Evaluation:
+        """pass@k of a run; `split` and `against` as in `GET /v1/evaluations/{run_id}`."""
+        return self._get(Evaluation, f"/v1/evaluations/{_part(run_id)}", query)
+
+    def training(self, run_id: str) -> Training:
+        return self._get(Training, f"/v1/training/{_part(run_id)}")
+
+    def export(self, path: Path, **query: Any) -> None:
+        """Write matching trajectories as JSON lines; the file is there whole or not at all."""
+        partial = path.with_name(f".{path.name}.partial")
+        with self._http.stream("GET", "/v1/export", params=_said(query), timeout=None) as stream:
+            if stream.status_code >= 400:
+                stream.read()
+                raise refusal(stream)
+            with partial.open("wb") as file:
+                for chunk in stream.iter_bytes():
+                    file.write(chunk)
+        partial.replace(path)
+
     def tasks(self, **query: Any) -> Iterator[TaskInfo]:
         cursor = None
         while True:
@@ -100,6 +139,10 @@ class Client:
     def launch(self, kind: str, config: Mapping[str, Any] | None = None, *, run_id: str | None = None) -> Run:
         """Start a run on the server; `kind` is a command, `config` its options."""
         return self._post("/v1/runs", {"kind": kind, "config": dict(config or {}), "id": run_id})
+
+    def result(self, run_id: str) -> dict[str, Any]:
+        """The document that the command of a run printed at its end."""
+        return self._ask("GET", f"/v1/runs/{_part(run_id)}/result").json()
 
     def stop(self, run_id: str) -> Run:
         return self._post(f"/v1/runs/{_part(run_id)}/stop")

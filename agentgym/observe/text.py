@@ -7,6 +7,7 @@ what a reader sees. Escaping HTML is the template engine's work; this file makes
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"} | {0x7F: "␡"}
@@ -14,9 +15,13 @@ _REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0
 _VISIBLE = _CONTROL_PICTURES | {code: f"⟨U+{code:04X}⟩" for code in (*range(0x80, 0xA0), *_REORDERING)}
 
 
+_UNSEEN = re.compile(f"[{''.join(map(re.escape, map(chr, _VISIBLE)))}]")
+
+
 def visible(text: object) -> str:
     """For a page: control and reordering characters become signs a reader can see."""
-    return encodable(str(text)).replace("\r\n", "\n").translate(_VISIBLE)
+    shown = encodable(str(text)).replace("\r\n", "\n")
+    return _UNSEEN.sub(lambda found: _VISIBLE[ord(found[0])], shown)
 
 
 def encodable(text: str) -> str:

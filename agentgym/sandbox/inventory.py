@@ -25,14 +25,14 @@ from agentgym.sandbox.protocol import ImageError
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """One image. name: the task's. size: bytes, layers it shares with others included."""
+    """One image. name: the task's. size: bytes, layers it shares with others included; None where nobody measured."""
 
     backend: Literal["docker", "local"]
     kind: Literal["base", "task"]
     ref: str
     name: str
     digest: str
-    size: int
+    size: int | None
     created: datetime
 
 
@@ -50,14 +50,14 @@ def docker_images(client: docker.APIClient) -> list[ImageInfo]:
     return sorted(found, key=lambda info: info.created, reverse=True)
 
 
-def local_images() -> list[ImageInfo]:
-    """The images of the local backend, newest first."""
+def local_images(*, measure: bool = True) -> list[ImageInfo]:
+    """The images of the local backend, newest first. measure: look at every file of theirs, which takes a while."""
     found: list[ImageInfo] = []
     for path in image_path("x").parent.glob("*.json"):
         with contextlib.suppress(ImageError):
             image = LocalImage.load(path)
             created = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-            size = sum(tree_size(Path(layer)) for layer in image.layers)
+            size = sum(tree_size(Path(layer)) for layer in image.layers) if measure else None
             found.append(ImageInfo("local", "task", str(path), image.name, image.digest, size, created))
     return sorted(found, key=lambda info: info.created, reverse=True)
 

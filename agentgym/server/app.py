@@ -51,7 +51,7 @@ def create_app(store_url: str, settings: ServerSettings | None = None) -> FastAP
     app.state.store, app.state.registry, app.state.settings = store, registry, settings
     app.state.tokens, app.state.measures = Tokens(store.engine), measures
     app.state.launcher = Launcher(store.engine, store_url, settings)
-    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
+    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=1)
     app.add_middleware(Guard, settings=settings, measures=measures, engine=store.engine)
     problem.install(app)
     app.include_router(api.router)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from agentgym.store.engine import reading
@@ -26,14 +28,20 @@ class Measures:
         self._seconds = Histogram(
             "agentgym_http_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=self._registry
         )
-        self._registry.register(_StoreCollector(engine))
+        self._stored = _StoreCollector(engine)
+        self._registry.register(self._stored)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method if method.isalpha() and len(method) < 8 else "other", route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        everyones = CollectorRegistry()
+        MultiProcessCollector(everyones)
+        everyones.register(self._stored)
+        return generate_latest(everyones)
 
 
 class _StoreCollector(Collector):

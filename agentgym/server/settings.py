@@ -22,4 +22,5 @@ class ServerSettings(Config):
     requests_per_second: float | None = Field(default=None, gt=0, description="Per client address; unset: no limit.")
     burst: float = Field(default=200, ge=1, description="Requests a client may make at once before the rate counts.")
     max_body_bytes: int = Field(default=1 << 20, ge=1024, description="Largest request body.")
+    access_log: bool = Field(default=False, description="Log each request: route, status, time, who.")
     report_trajectories: int = Field(default=2000, ge=1, description="Most trajectories a report in one request reads.")

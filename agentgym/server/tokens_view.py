@@ -7,22 +7,24 @@ where it does not. Nothing ever turns them back into tokens.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import orjson
 
 from agentgym.models import models_dir
 from agentgym.observe.text import visible
-from agentgym.store import NotFoundError, Trajectory
+from agentgym.store import CorruptError, NotFoundError, Store, Trajectory
 from agentgym.store.records import ContextEvent
 from agentgym.store.sequences import sequences
 
 
 class Tokenizer(Protocol):
     def decode(self, ids: list[int], skip_special_tokens: bool = ...) -> str: ...
+
+    def decode_batch(self, sequences: list[list[int]], skip_special_tokens: bool = ...) -> list[str]: ...
 
 
 @functools.lru_cache(maxsize=8)
@@ -42,7 +44,18 @@ def pieces(model: str, ids: Iterable[int]) -> dict[int, str] | None:
     tokenizer = tokenizer_of(model)
     if tokenizer is None:
         return None
-    return {one: visible(tokenizer.decode([one], skip_special_tokens=False)) for one in sorted(set(ids))}
+    known = _texts(model)
+    unknown = [one for one in set(ids) if one not in known]
+    # One call for all of them: a token at a time, most of the page's time went into crossing over to the tokenizer.
+    texts = tokenizer.decode_batch([[one] for one in unknown], skip_special_tokens=False)
+    known.update(zip(unknown, map(visible, texts), strict=True))
+    return {one: known[one] for one in set(ids)}
+
+
+@functools.lru_cache(maxsize=8)
+def _texts(model: str) -> dict[int, str]:
+    """What was decoded before; at most a vocabulary a model."""
+    return {}
 
 
 def token_columns(trajectory: Trajectory, index: int) -> dict[str, Any]:
@@ -81,5 +94,45 @@ def token_columns(trajectory: Trajectory, index: int) -> dict[str, Any]:
     }
 
 
+def credit_columns(
+    store: Store, trajectory: Trajectory, index: int, run_id: str | None, step: int | None
+) -> dict[str, Any]:
+    """What a learner thought of one sequence's tokens: columns of the sequence's length, null where a token was not sampled.
+
+    Of the newest update that the trajectory took part in, or of the one named. updates: all of them, newest first; without
+    any, the columns are null. Raises NotFoundError.
+    """
+    found = sequences(trajectory)
+    if not 0 <= index < max(1, len(found)):
+        raise NotFoundError(f"trajectory {trajectory.id[:8]} has {len(found)} sequences, and no number {index}")
+    entries = store.credit(trajectory.id)
+    updates = [{"run_id": one.run_id, "step": one.step, "version": one.version} for one in entries]
+    wanted = [one for one in entries if run_id in (None, one.run_id) and step in (None, one.step)]
+    if not wanted and (run_id, step) != (None, None):
+        raise NotFoundError(f"trajectory {trajectory.id[:8]} was in no update {step} of run {run_id!r}")
+    columns: dict[str, Any] = dict.fromkeys(("advantage", "ratio", "kept", "value"))
+    if wanted and found:
+        counts = [one.action_count for one in found]
+        credit, first = wanted[0].credit, sum(counts[:index])
+        if len(credit.advantages) != sum(counts):
+            raise CorruptError(
+                f"trajectory {trajectory.id}: credit of {len(credit.advantages)} tokens for {sum(counts)}"
+            )
+        part, mask = slice(first, first + counts[index]), found[index].action_mask
+        numbers = {"advantage": credit.advantages, "ratio": credit.ratios, "kept": credit.kept, "value": credit.values}
+        columns = {name: None if flat is None else _spread(flat[part], mask) for name, flat in numbers.items()}
+    of = updates[entries.index(wanted[0])] if wanted else None
+    return {"trajectory_id": trajectory.id, "sequence": index, "updates": updates, "of": of, **columns}
+
+
+def _spread(flat: np.ndarray, mask: np.ndarray) -> list[Any]:
+    """Numbers of action tokens at their places, to four digits; null elsewhere."""
+    values: list[Any] = [None] * len(mask)
+    kinds = flat.astype(int).tolist() if flat.dtype == bool else [float(f"{one:.4g}") for one in flat.tolist()]
+    for place, value in zip(np.flatnonzero(mask).tolist(), kinds, strict=True):
+        values[place] = value
+    return values
+
+
 def dumps(columns: dict[str, Any]) -> bytes:
-    return json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    return orjson.dumps(columns, option=orjson.OPT_NON_STR_KEYS)

@@ -109,13 +109,27 @@ def _count_faults(summary: TrajectorySummary, layout: TokenLayout, steps: int) -
             yield f"column {name} says {getattr(summary, name)}, the blobs say {told[name]}"
 
 
-def _literal_prompts(layout: TokenLayout) -> Iterator[tuple[Int32Array, int | None]]:
-    """Each call's prompt by the definition of the format: keep the shared part of the last context, append the suffix.
-
-    With it the token of the last context that the suffix took the place of, if any. The prompt is overwritten by the
-    next.
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A call's prompt by the definition of the format. displaced: the token of the last context that its suffix took the
+    place of, if any. memory: holds it at its start; the next prompt overwrites it.
     """
-    context, length, offset = np.empty(int(layout.context.max(initial=0)), np.int32), 0, 0
+
+    memory: bytearray
+    length: int
+    displaced: int | None
+
+    def equals(self, tokens: Int32Array) -> bool:
+        return len(tokens) == self.length and self.memory.startswith(tokens.data)
+
+    def token(self, at: int) -> int | None:
+        return int(np.frombuffer(self.memory, np.int32, 1, 4 * at)[0]) if at < self.length else None
+
+
+def _literal_prompts(layout: TokenLayout) -> Iterator[_Prompt]:
+    """Each call's prompt, laid out token by token: keep the shared part of the last context, append the suffix."""
+    memory = bytearray(4 * int(layout.context.max(initial=0)))
+    context, length, offset = np.frombuffer(memory, np.int32), 0, 0
     for shared, suffix, generated in zip(
         layout.shared.tolist(), layout.suffix.tolist(), layout.generated.tolist(), strict=True
     ):
@@ -123,7 +137,7 @@ def _literal_prompts(layout: TokenLayout) -> Iterator[tuple[Int32Array, int | No
         length = shared + suffix + generated
         context[shared:length] = layout.stream[offset : offset + suffix + generated]
         offset += suffix + generated
-        yield context[: shared + suffix], displaced
+        yield _Prompt(memory, shared + suffix, displaced)
 
 
 def _sequence_faults(calls: tuple[ModelCall, ...], layout: TokenLayout, derived: list[Sequence]) -> Iterator[str]:
@@ -141,11 +155,11 @@ def _sequence_faults(calls: tuple[ModelCall, ...], layout: TokenLayout, derived:
         expected = sum(len(calls[call].generation_token_ids) for call in owners.tolist())
         if len(positions) != expected:
             yield f"sequence {sequence.index}: {len(positions)} action tokens for {expected} generated ones"
-    for k, (call, (prompt, displaced)) in enumerate(zip(calls, _literal_prompts(layout), strict=True)):
-        if not np.array_equal(prompt, call.prompt_token_ids):
+    for k, (call, prompt) in enumerate(zip(calls, _literal_prompts(layout), strict=True)):
+        if not prompt.equals(call.prompt_token_ids):
             yield f"call {k}: the decoded prompt is not the stored one"
         shared = int(layout.shared[k])
-        if displaced is not None and len(prompt) > shared and displaced == prompt[shared]:
+        if prompt.displaced is not None and prompt.displaced == prompt.token(shared):
             yield f"call {k}: the stored shared prefix of {shared} tokens is not the longest one"
         if not len(call.generation_token_ids):
             continue
@@ -153,15 +167,21 @@ def _sequence_faults(calls: tuple[ModelCall, ...], layout: TokenLayout, derived:
             yield f"call {k}: its generated tokens are in no sequence"
             continue
         sequence, start = home[k]
-        part = slice(start, start + len(call.generation_token_ids))
-        versions = np.concatenate([np.full(s.end - s.start, s.version) for s in call.policy_versions])
-        proofs = {
-            "its prompt is not the prefix of its action tokens": np.array_equal(sequence.token_ids[:start], prompt),
-            "its tokens are not those it generated": np.array_equal(
-                sequence.token_ids[part], call.generation_token_ids
-            ),
-            "its action tokens are not contiguous": bool(sequence.action_mask[part].all()),
-            "its logprobs are not its own": sequence.logprobs[part].tobytes() == call.logprobs.tobytes(),
-            "its versions are not its own": np.array_equal(sequence.policy_version[part], versions),
-        }
-        yield from (f"call {k}: {fault}" for fault, holds in proofs.items() if not holds)
+        yield from (f"call {k}: {fault}" for fault in _action_faults(call, prompt, sequence, start))
+
+
+def _action_faults(call: ModelCall, prompt: _Prompt, sequence: Sequence, start: int) -> Iterator[str]:
+    """How the action tokens of a call, which begin at `start` of their sequence, are not what it recorded."""
+    part = slice(start, start + len(call.generation_token_ids))
+    spans = call.policy_versions
+    versions = np.repeat(np.array([s.version for s in spans], np.int32), [s.end - s.start for s in spans])
+    if not prompt.equals(sequence.token_ids[:start]):
+        yield "its prompt is not the prefix of its action tokens"
+    if sequence.token_ids[part].tobytes() != call.generation_token_ids.tobytes():
+        yield "its tokens are not those it generated"
+    if not sequence.action_mask[part].all():
+        yield "its action tokens are not contiguous"
+    if sequence.logprobs[part].tobytes() != call.logprobs.tobytes():
+        yield "its logprobs are not its own"
+    if sequence.policy_version[part].tobytes() != versions.tobytes():
+        yield "its versions are not its own"

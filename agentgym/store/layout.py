@@ -24,6 +24,7 @@ import numpy.typing as npt
 from agentgym.store.records import Float32Array, Int32Array, ModelCall
 
 Int64Array = npt.NDArray[np.int64]
+_TOKEN_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,42 +85,43 @@ class TokenLayout:
 
 def shared_prefix(prompt: Int32Array, previous: ModelCall) -> int:
     """How many leading tokens of `prompt` are those of the previous call's prompt + generation."""
-    head, tail = previous.prompt_token_ids, previous.generation_token_ids
-    start, end = len(head), len(head) + len(tail)
-    if len(prompt) >= end and (prompt[:start] == head).all() and (prompt[start:end] == tail).all():
-        return end  # the usual case, in as few passes as it can be had
-    matched = _common(prompt, head)
-    if matched < len(head):
-        return matched
-    return matched + _common(prompt[matched:], tail)
+    return _shared(prompt, bytearray(previous.prompt_token_ids.tobytes() + previous.generation_token_ids.tobytes()))
 
 
-def _common(a: Int32Array, b: Int32Array) -> int:
-    length = min(len(a), len(b))
-    differs = a[:length] != b[:length]
-    return int(differs.argmax()) if differs.any() else length
+def _shared(prompt: Int32Array, context: bytearray) -> int:
+    """The same for a context held as bytes, which are compared as such: in one pass, without an array of booleans."""
+    held = len(context) // _TOKEN_BYTES
+    head = np.ascontiguousarray(prompt[:held])
+    if len(head) == held and context.startswith(head.data):
+        return held
+    differs = head != np.frombuffer(context, np.int32, len(head))
+    return int(differs.argmax()) if differs.any() else len(head)
 
 
 def layout_of(calls: Sequence[ModelCall]) -> TokenLayout:
     """The layout of a trajectory's calls. Costs one comparison of each prompt with the one before it."""
-    count = len(calls)
-    shared = np.zeros(count, np.int64)
-    suffix = np.zeros(count, np.int64)
+    shared: list[int] = []
+    suffix: list[int] = []
     pieces: list[Int32Array] = []
-    for k, call in enumerate(calls):
-        kept = shared_prefix(call.prompt_token_ids, calls[k - 1]) if k else 0
-        shared[k] = kept
-        suffix[k] = len(call.prompt_token_ids) - kept
-        pieces += (call.prompt_token_ids[kept:], call.generation_token_ids)
+    context = bytearray()
+    for call in calls:
+        kept = _shared(call.prompt_token_ids, context)
+        own = call.prompt_token_ids[kept:]
+        shared.append(kept)
+        suffix.append(len(own))
+        pieces += (own, call.generation_token_ids)
+        del context[kept * _TOKEN_BYTES :]
+        context += own.tobytes()
+        context += call.generation_token_ids.tobytes()
     spans = [span for call in calls for span in call.policy_versions]
     return TokenLayout(
-        shared=shared,
-        suffix=suffix,
-        generated=np.fromiter((len(call.generation_token_ids) for call in calls), np.int64, count),
+        shared=np.array(shared, np.int64),
+        suffix=np.array(suffix, np.int64),
+        generated=np.array([len(call.generation_token_ids) for call in calls], np.int64),
         stream=np.concatenate(pieces) if pieces else np.zeros(0, np.int32),
         logprobs=np.concatenate([call.logprobs for call in calls]) if calls else np.zeros(0, np.float32),
-        span_count=np.fromiter((len(call.policy_versions) for call in calls), np.int64, count),
-        span_version=np.fromiter((span.version for span in spans), np.int64, len(spans)),
-        span_length=np.fromiter((span.end - span.start for span in spans), np.int64, len(spans)),
-        temperature=np.fromiter((call.sampling.temperature for call in calls), np.float64, count),
+        span_count=np.array([len(call.policy_versions) for call in calls], np.int64),
+        span_version=np.array([span.version for span in spans], np.int64),
+        span_length=np.array([span.end - span.start for span in spans], np.int64),
+        temperature=np.array([call.sampling.temperature for call in calls], np.float64),
     )

@@ -5,7 +5,8 @@ A change here needs a new file in `migrations/versions/` and a new `SCHEMA_VERSI
 order of every stream and ends every index, so that a reader pages by key and holds no transaction open for long. The index
 by age also carries what is asked of outcomes: a filter for something rare is answered from it without the rows.
 
-`training_metric` and `token_credit` are what learners tell people; nothing that learns reads them back. The `server_` tables
+`training_metric` and `token_credit` are what learners tell people, `trajectory_states` is what a replay found out about the
+workspace; nothing that learns reads them back. The `server_` tables
 are the REST server's memory: tokens, launched runs, answers to repeated requests, writes. They lie here so that several
 servers on one store share them.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()
@@ -135,6 +136,14 @@ token_credit = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Index("token_credit_by_run", "run_id", "step"),
+)
+
+trajectory_states = sa.Table(
+    "trajectory_states",
+    metadata,
+    sa.Column("trajectory_id", _key(), sa.ForeignKey("trajectory.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
 )
 
 server_token = sa.Table(

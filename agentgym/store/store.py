@@ -24,7 +24,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from agentgym.store import credit
+from agentgym.store import credit, states
 from agentgym.store.codec import decode_layout
 from agentgym.store.credit import CreditEntry, TokenCredit
 from agentgym.store.engine import reading, writing
@@ -38,9 +38,22 @@ from agentgym.store.schema import training_metric as metrics
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import Sequence, sequences_of_layout
+from agentgym.store.states import WorkspaceStates
 from agentgym.store.stream import OnCorrupt, log_corrupt, read_blobs, stream
 
 _EVERYTHING = (bodies.c.tokens, bodies.c.detail)
+_BY_PREFIX = (
+    sa.select(rows)
+    .where(
+        sa.or_(
+            rows.c.id == sa.bindparam("id"),
+            sa.and_(rows.c.id >= sa.bindparam("id"), rows.c.id < sa.bindparam("after")),
+        )
+    )
+    .order_by(rows.c.id)
+    .limit(3)
+)
+"""Built once: to build it took as long as to ask it."""
 
 
 class Store:
@@ -94,12 +107,9 @@ class Store:
         """The columns of one trajectory by id or unique prefix. Raises NotFoundError."""
         if "\0" in id_or_prefix:  # PostgreSQL takes none in a comparison
             raise NotFoundError(f"no trajectory {id_or_prefix!r}")
-        matches = rows.c.id == id_or_prefix
-        if id_or_prefix:
-            after = id_or_prefix[:-1] + chr(min(ord(id_or_prefix[-1]) + 1, 0x10FFFF))
-            matches = sa.or_(matches, sa.and_(rows.c.id >= id_or_prefix, rows.c.id < after))
+        after = id_or_prefix[:-1] + chr(min(ord(id_or_prefix[-1]) + 1, 0x10FFFF)) if id_or_prefix else ""
         with reading(self.engine) as connection:
-            found = connection.execute(sa.select(rows).where(matches).order_by(rows.c.id).limit(3)).all()
+            found = connection.execute(_BY_PREFIX, {"id": id_or_prefix, "after": after}).all()
         if not found:
             raise NotFoundError(f"no trajectory {id_or_prefix!r}", hint="`agentgym store ls` lists them")
         if len(found) > 1 and found[0].id != id_or_prefix:
@@ -205,6 +215,14 @@ class Store:
     def credit(self, trajectory_id: str) -> list[CreditEntry]:
         """Every update that a trajectory took part in, newest first. Raises CorruptError."""
         return credit.read_credit(self.engine, trajectory_id)
+
+    def put_states(self, found: WorkspaceStates) -> None:
+        """The workspace states that a trajectory went through, in place of what was known. Raises NotFoundError."""
+        states.put_states(self.engine, found)
+
+    def states(self, trajectory_id: str) -> WorkspaceStates | None:
+        """The workspace states of a trajectory, None where no replay has told them. Raises CorruptError."""
+        return states.read_states(self.engine, trajectory_id)
 
     def measured_runs(self) -> list[str]:
         """Training runs that have metrics, by name."""

@@ -30,6 +30,11 @@ _COLUMN_TEXT = (
     "policy",
     "model",
 )
+_ARRAYS = (
+    ("prompt_token_ids", np.dtype(np.int32)),
+    ("generation_token_ids", np.dtype(np.int32)),
+    ("logprobs", np.dtype(np.float32)),
+)
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
@@ -86,7 +91,7 @@ def _step_faults(trajectory: Trajectory) -> Iterator[str]:
 
 
 def _array_faults(call: ModelCall) -> Iterator[str]:
-    for name, kind in (("prompt_token_ids", "int32"), ("generation_token_ids", "int32"), ("logprobs", "float32")):
+    for name, kind in _ARRAYS:
         array = getattr(call, name)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
             yield f"{name} is not a one-dimensional {kind} array but {_describe(array)}"

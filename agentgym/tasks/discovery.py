@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agentgym.errors import MachineError
 from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.tasks.failures import reasons
 from agentgym.tasks.model import Task, TaskError
@@ -106,7 +107,9 @@ def _passed(one: Grade, test: str) -> bool:
 async def _judge(task: Task, diff: bytes, backend: SandboxBackend, image: Image) -> Grade:
     result = await grade(task, Patch(diff=diff), backend, image=image)
     if result.reward is None:
-        raise TaskError(f"{task.id}: the verifier gave no verdict: {result.error}")
+        raise MachineError(
+            f"{task.id}: the verifier gave no verdict: {result.error}", hint="try again on a quieter machine"
+        )
     return result
 
 
@@ -139,9 +142,10 @@ async def _collect(task: Task, backend: SandboxBackend, image: Image) -> tuple[s
             timeout=task.verifier_timeout_s,
         )
         found = await sandbox.exec("cat /tmp/collect/ids.json", output_limit=64_000_000)
-        if found.exit_code != 0:
+        ids = tuple(json.loads(found.output)) if found.exit_code == 0 else ()
+        if not ids:
             raise TaskError(f"{task.id}: pytest collected nothing: {result.text[-800:].strip()}")
-        return tuple(json.loads(found.output))
+        return ids
     finally:
         await sandbox.close()
 

@@ -97,6 +97,11 @@ def _metadata(tree: Path) -> list[str]:
     files = [tree / "PKG-INFO", *tree.glob("*.egg-info/PKG-INFO"), *tree.glob("src/*.egg-info/PKG-INFO")]
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
     requires = [email.message_from_string(text).get_all("Requires-Dist") or [] for text in texts]
+    # Metadata of version 1 knows no requirements; what old versions of setuptools knew of them stands beside it.
+    requires += [
+        _requires_txt(file)
+        for file in (*tree.glob("*.egg-info/requires.txt"), *tree.glob("src/*.egg-info/requires.txt"))
+    ]
     longest: list[str] = max(requires, key=len, default=[])
     if longest:
         return longest
@@ -106,6 +111,18 @@ def _metadata(tree: Path) -> list[str]:
         *project.get("dependencies", []),
         *(f"{text} ; extra == '{name}'" for name, texts in extras.items() for text in texts if ";" not in text),
     ]
+
+
+def _requires_txt(file: Path) -> list[str]:
+    """Setuptools' own list: sections `[extra]`, `[:marker]` or `[extra:marker]`, the package's own requirements before them."""
+    found, markers = [], list[str]()
+    for line in filter(None, map(str.strip, file.read_text(encoding="utf-8", errors="replace").splitlines())):
+        if line.startswith("["):
+            extra, _, marker = line.strip("[]").partition(":")
+            markers = [f"({marker})"] * bool(marker) + [f"extra == '{extra}'"] * bool(extra)
+        else:
+            found.append(f"{line} ; {' and '.join(markers)}" if markers else line)
+    return found
 
 
 def _is_test_extra(text: str) -> bool:

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentgym.sandbox.protocol import Sandbox, SandboxBackend
+from agentgym.sandbox.protocol import Image, Sandbox, SandboxBackend
 from agentgym.tasks.model import Task
 from agentgym.verify.grade import Patch
 from agentgym.verify.ownership import CACHES, is_shared_config, owned_changes
@@ -27,18 +27,25 @@ MAX_PATCH_BYTES = 4 * 1024 * 1024
 
 
 async def extract_patch(
-    sandbox: Sandbox, task: Task, *, backend: SandboxBackend | None = None, max_bytes: int = MAX_PATCH_BYTES
+    sandbox: Sandbox,
+    task: Task,
+    *,
+    backend: SandboxBackend | None = None,
+    image: Image | None = None,
+    max_bytes: int = MAX_PATCH_BYTES,
 ) -> Patch:
     """The diff of the workspace against the image, binary-safe, with untracked files; the sandbox is only read.
 
+    image: the task's, for a sandbox that was started from a snapshot; default: what the sandbox was started from.
     The pristine tree comes from the host's cache (filled by `pristine.capture` on a fresh sandbox, and by every
     grading), else from a sandbox of `backend`, else from the root commit the sandbox itself reports. A workspace or
     diff over its cap, or one that cannot be read although the sandbox answers, gives `truncated`: no solution. Raises
     SandboxError where the sandbox failed.
     """
-    pristine = cached(sandbox.image)
+    image = image or sandbox.image
+    pristine = cached(image)
     if pristine is None and backend is not None:
-        pristine = await of_image(sandbox.image, backend, task.limits)
+        pristine = await of_image(image, backend, task.limits)
     with tempfile.TemporaryDirectory(prefix="agentgym-extract-") as folder:
         if pristine is None:
             pristine = await _reported_by_sandbox(sandbox, task.workdir, Path(folder, "base"))

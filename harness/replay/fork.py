@@ -1,7 +1,8 @@
 """Prefix replay: a recorded trajectory up to a step, and from there a policy's own.
 
-The steps before are run again in the child's sandbox, which therefore has their files, their shell and their background
-jobs; where one does not come back as it was recorded, there is no such state to go on from, and nothing is stored. The
+The steps before are run again in the first child's sandbox, which therefore has their files, their shell and their background
+jobs; where one does not come back as it was recorded, there is no such state to go on from, and nothing is stored. Where a
+snapshot can hold that state the other children start from one (`harness.replay.checkpoint`), else they do the same. The
 child's first prompt is the parent's exact token ids at that step. The child records only what is its own: its calls, its
 steps, the whole workspace's patch and verdict. So a loss over it is a loss over the suffix, with the prefix as context, and
 no token of the parent is trained twice. `parent_id` and `branch_step` say where it hangs.
@@ -13,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from agentgym.errors import AgentGymError, InputError
-from agentgym.sandbox.protocol import SandboxBackend
+from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.store import Trajectory
-from agentgym.store.records import Int32Array, Termination
+from agentgym.store.records import Int32Array, Step, Termination
 from agentgym.tasks.model import Task
 from harness.budget import Budget
 from harness.context import Context
@@ -29,6 +30,7 @@ from harness.episode import run_episode
 from harness.policies.protocol import Policy
 from harness.profile import Profile
 from harness.render import GuardedRenderer
+from harness.replay.checkpoint import Checkpoint
 from harness.replay.lineage import first_call_at
 from harness.replay.reexecute import compare_step, require_own_prompts, require_same_task
 from harness.replay.turns import Playback
@@ -45,13 +47,14 @@ class RecordedPrefix:
     """The first `branch_step` steps of `parent`, and all that came before them; see `harness.recorder.Prefix`.
 
     joined: the parent behind what it inherited itself (`harness.replay.lineage.whole`); the parent where it inherited
-    nothing. Raises InputError for a step that the parent has not.
+    nothing. checkpoint: shared by all children. Raises InputError for a step that the parent has not.
     """
 
     parent: Trajectory
     branch_step: int
     profile: Profile
     joined: Trajectory
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
 
     def __post_init__(self) -> None:
         steps, ended = len(self.parent.steps), self.parent.termination
@@ -66,6 +69,10 @@ class RecordedPrefix:
     @property
     def parent_id(self) -> str:
         return self.parent.id
+
+    @property
+    def image(self) -> Image | None:
+        return self.checkpoint.image
 
     @property
     def inherited(self) -> int:
@@ -85,14 +92,13 @@ class RecordedPrefix:
 
     async def restore(self, context: Context, budget: Budget, watch: Watch, tools: ToolContext) -> None:
         """Bring a fresh episode to the branch. Raises ReplayDiverged, and SandboxError."""
-        for index, step in enumerate(self.joined.steps[: self.inherited + self.branch_step]):
-            found = await compare_step(index, step, tools, self.profile.tool_set)
-            if not found.identical:
-                raise ReplayDiverged(
-                    f"trajectory {self.parent_id[:8]}: step {index} ({step.tool}) came back different, so there is no "
-                    f"state to go on from:\n{found.diff}",
-                    hint="branch before that step",
-                )
+        steps = self.joined.steps[: self.inherited + self.branch_step]
+        if self.checkpoint.holds(tools.sandbox):
+            await self.checkpoint.thaw(tools)
+        else:
+            await self._run_again(steps, tools)
+            await self.checkpoint.freeze(tools)
+        for step in steps:
             watch.see(step)
         playback = Playback(self.joined, self.profile, context)
         for index, call in enumerate(self.joined.calls[: self.first_call]):
@@ -103,6 +109,16 @@ class RecordedPrefix:
             context.resume(prompt)
         budget.started = time.monotonic()  # the time that running the prefix again took is not the policy's
         tools.deadline = budget.deadline
+
+    async def _run_again(self, steps: Sequence[Step], tools: ToolContext) -> None:
+        for index, step in enumerate(steps):
+            found = await compare_step(index, step, tools, self.profile.tool_set)
+            if not found.identical:
+                raise ReplayDiverged(
+                    f"trajectory {self.parent_id[:8]}: step {index} ({step.tool}) came back different, so there is no "
+                    f"state to go on from:\n{found.diff}",
+                    hint="branch before that step",
+                )
 
 
 async def fork(
@@ -132,23 +148,33 @@ async def fork(
     prefix = RecordedPrefix(parent, step, profile, joined or parent)
     image = await backend.ensure_image(task.image)
     free = asyncio.Semaphore(concurrency)
+    if rollouts == 1 or not prefix.first_call:
+        prefix.checkpoint.settle()  # nobody to share with, or nothing to share
 
     async def one(number: int) -> Trajectory:
+        if number:
+            await prefix.checkpoint.settled()
         async with free:
-            child = await run_episode(
-                task,
-                policy=policy,
-                renderer=renderer,
-                profile=profile,
-                backend=backend,
-                image=image,
-                seed=None if seed is None else int(np.random.SeedSequence([seed, step, number]).generate_state(1)[0]),
-                run_id=run_id,
-                group_id=f"{parent.id}@{step}",
-                prefix=prefix,
-            )
-        on_done(child)
-        return child
+            try:
+                return await child(number)
+            finally:
+                prefix.checkpoint.settle()
+
+    async def child(number: int) -> Trajectory:
+        ended = await run_episode(
+            task,
+            policy=policy,
+            renderer=renderer,
+            profile=profile,
+            backend=backend,
+            image=image,
+            seed=None if seed is None else int(np.random.SeedSequence([seed, step, number]).generate_state(1)[0]),
+            run_id=run_id,
+            group_id=f"{parent.id}@{step}",
+            prefix=prefix,
+        )
+        on_done(ended)
+        return ended
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 from agentgym.cli.replay_report import Replayed, document, page
-from harness.progress import Progress, State
+from agentgym.store.states import WorkspaceState, WorkspaceStates
 
 
 def course(*rewards: float | None) -> Replayed:
-    states = tuple(State(2 * number, None, reward) for number, reward in enumerate(rewards))
-    return Replayed("a" * 32, "t", progress=Progress("a" * 32, states))
+    states = tuple(WorkspaceState(2 * number, None, "", reward) for number, reward in enumerate(rewards))
+    return Replayed("a" * 32, "t", progress=WorkspaceStates("a" * 32, states))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from agentgym.store.states import WorkspaceStates
 from harness.episode import run_episode
 from harness.policies.scripted import SUBMIT, ScriptedPolicy, Turn, gold_script
 from harness.profile import load_profile
-from harness.progress import Progress, marked, progress
+from harness.progress import marked, progress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,14 +28,20 @@ async def test_solved_and_broken_again(task, image, backend, renderer):
     assert found.solved_at == 1 + len(solve)
     assert found.broken_at == found.solved_at + 1
     assert [state.step for state in found.states] == list(range(1, len(script)))
+    assert found.last_failed == len(script) - 1
+    changed = {state.step: state.diff for state in found.states if state.diff}
+    assert set(changed) >= {found.solved_at, found.broken_at}
+    assert all(diff.startswith("diff --git ") for diff in changed.values())
+    undone = [line for line in changed[found.broken_at].splitlines() if line.startswith("+") and "+++" not in line]
+    assert undone
     await a_failed_trajectory_is_marked(trajectory, found)
 
 
-async def a_failed_trajectory_is_marked(trajectory, found: Progress) -> None:
+async def a_failed_trajectory_is_marked(trajectory, found: WorkspaceStates) -> None:
     """Given episodes of the same steps, when they are marked, then only the failed one is looked at, and says what was found."""
     looked = []
 
-    async def look(trajectory, task, backend, *, profile) -> Progress:
+    async def look(trajectory, task, backend, *, profile) -> WorkspaceStates:
         looked.append(trajectory.reward)
         return found
 

@@ -8,17 +8,14 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from agentgym.server import ServerSettings, create_app
+from agentgym.server import ServerSettings, api, create_app, pages
 from agentgym.server.access.tokens import Tokens
-from agentgym.server.api import runs, system, tasks, trajectories
+from agentgym.server.api import system
 from agentgym.server.pages import entry
-from agentgym.server.pages import runs as run_pages
-from agentgym.server.pages import tasks as task_pages
-from agentgym.server.pages import trajectories as trajectory_pages
 from agentgym.store import Store
 
-API = [system.router, tasks.router, trajectories.router, runs.router]
-PAGES = [run_pages.router, task_pages.router, trajectory_pages.router]
+API = [part for part in api.PARTS if part is not system.open_router]
+PAGES = [part for part in pages.PARTS if part is not entry.router]
 OPEN = {"/health", "/static/{name:path}", "/login", "/logout", "/docs"}
 NEEDS = {
     ("POST", "/v1/tasks"): "admin",
@@ -26,6 +23,9 @@ NEEDS = {
     ("POST", "/v1/tokens"): "admin",
     ("DELETE", "/v1/tokens/{token_id}"): "admin",
     ("GET", "/v1/audit"): "admin",
+    ("POST", "/v1/sandboxes/reap"): "admin",
+    ("POST", "/v1/images"): "run",
+    ("POST", "/v1/evaluations"): "run",
     ("POST", "/v1/runs"): "run",
     ("POST", "/v1/runs/{run_id}/stop"): "run",
     ("POST", "/v1/runs/{run_id}/resume"): "run",
@@ -79,6 +79,14 @@ async def test_every_route_asks_for_its_scope_and_no_less(app, client, method, r
         assert (answer.status_code == 403) is not allowed, (scope, answer.status_code, answer.text[:200])
         assert answer.status_code != 401
         assert answer.status_code < 500
+
+
+async def test_a_run_that_reads_the_servers_disk_needs_an_administrator(app, client) -> None:
+    body = {"kind": "import", "config": {"benchmark": "swe-bench", "source": "/etc/passwd"}}
+    assert (await client.post("/v1/runs", json=body, headers=bearer(app, "run"))).status_code == 403
+    assert (
+        await client.post("/v1/runs", json=body, headers=bearer(app, "admin"))
+    ).status_code == 429  # none may run here
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer agym_x_y", "Bearer ", "Basic abc", "Bearer agym_\x80_\xff"])
@@ -173,7 +181,7 @@ async def test_a_body_above_the_limit_is_refused_however_it_is_sent(app, client)
 
 
 async def test_more_requests_than_the_rate_are_told_when_to_come_back(filled) -> None:
-    app = create_app(str(filled), ServerSettings(auth=True, requests_per_second=0.5, burst=3))
+    app = create_app(str(filled), ServerSettings(auth=True, requests_per_second=0.001, burst=3))
     async with open_client(app) as client:
         answers = [await client.get("/v1/health") for _ in range(5)]
     assert [one.status_code for one in answers] == [200, 200, 200, 429, 429]

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from agentgym.store import Store
+from agentgym.store.credit import TokenCredit
 from agentgym.store.records import FinishReason, ModelCall, Sampling, Step, VersionSpan
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -34,7 +35,7 @@ def server(tmp_path_factory, recorded, build) -> Iterator[str]:
     rng = np.random.default_rng(0)
     prompt = rng.integers(0, 40_000, 300).astype(np.int32)
     calls, steps = [], []
-    for number in range(12):
+    for number in range(45):
         generation = rng.integers(0, 40_000, 80).astype(np.int32)
         logprobs = -rng.exponential(1, 80).astype(np.float32)
         spans = (VersionSpan(number // 6, 0, 80),)
@@ -47,6 +48,11 @@ def server(tmp_path_factory, recorded, build) -> Iterator[str]:
         for one in recorded:
             store.add(one)
         store.add(build(id="long", calls=tuple(calls), steps=tuple(steps), created_at=9.0))
+        learned = [rng.normal(size=80 * len(calls)).astype(np.float32) for _ in range(2)]
+        ratios, kept = np.exp(learned[0] / 10), rng.random(80 * len(calls)) > 0.2
+        store.put_credit("train", 1, 0, {"long": TokenCredit(learned[0], ratios, kept, learned[1])})
+        for step in (1, 2):
+            store.put_metrics("train", step, {"policy_loss": 0.5, "logprob_gap": 0.01 * step, "advantage/0": 0.1})
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -54,7 +60,7 @@ def server(tmp_path_factory, recorded, build) -> Iterator[str]:
     log = (path.parent / "log").open("wb")
     process = subprocess.Popen(command, stdout=log, stderr=log, cwd=path.parent, env=_environment())
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 240
         while True:
             try:
                 httpx.get(f"http://127.0.0.1:{port}/v1/health", trust_env=False)
@@ -120,9 +126,59 @@ def test_steps_are_reached_by_key_by_link_and_by_search(page) -> None:
     page.keyboard.press("x")  # the next that failed
     page.wait_for_selector("#step-9.current")
     page.keyboard.press("/")
-    page.keyboard.type("needle3")
-    assert page.locator("#found").inner_text() == "1 of 12 calls"
+    page.keyboard.type("needle44")  # far away: its text comes first
+    page.wait_for_function("document.getElementById('found').textContent === '1 of 45 calls'")
     assert page.locator(".turn:visible").count() == 1
+
+
+def test_far_steps_are_named_at_once_and_their_text_comes_when_a_reader_comes_near(page) -> None:
+    page.goto("/trajectories/long")
+    assert page.locator(".step").count() == 45
+    assert page.locator(".turn.shell").count() in range(1, 16)
+    page.goto("/trajectories/long#step-40")
+    page.wait_for_selector("#step-40.current")
+    assert "needle40" in page.locator("#step-40 .observation").inner_text()
+    page.evaluate("document.querySelectorAll('.turn').forEach((one) => one.scrollIntoView())")
+    page.wait_for_function("document.querySelectorAll('.turn.shell').length === 0")
+    assert page.locator(".observation").count() == 45
+
+
+def test_the_heat_map_colours_by_what_a_learner_thought_and_says_what_a_colour_means(page) -> None:
+    page.goto("/trajectories/long/tokens#call-0")
+    page.wait_for_selector("#heat[data-ready]")
+    page.keyboard.press("h")
+    assert page.evaluate("document.activeElement.id") == "colour"
+    for choice, shades in {
+        "advantage": ("n4", "g4"),
+        "ratio": ("n4", "g4"),
+        "value": ("h0", "h5"),
+        "mask": ("g3", "n3"),
+    }.items():
+        page.select_option("#colour", choice)
+        for shade in shades:
+            page.wait_for_selector(f"#heat i.{shade}", state="attached")
+        assert page.locator("#legend li").count() >= 3
+    page.keyboard.press("Tab")
+    page.locator("#heat").focus()
+    page.keyboard.press("ArrowRight")
+    said = page.locator("#token").inner_text()
+    assert "advantage" in said
+    assert "ratio" in said
+    assert page.locator("#update option").all_inner_texts() == ["train, update 1 (version 0)"]
+    page.goto("/trajectories/good/tokens")
+    page.wait_for_selector("#heat[data-ready]")
+    assert page.locator("#unlearned").is_visible()
+    assert page.locator("#colour option[value=advantage]").is_disabled()
+
+
+def test_training_curves_stand_under_their_questions(page) -> None:
+    page.goto("/training")
+    page.get_by_role("link", name="train", exact=True).click()
+    page.wait_for_selector("#training[data-ready]")
+    page.wait_for_selector(".chart canvas")
+    asked = page.locator("section h2").all_inner_texts()
+    assert asked == ["Progress", "Credit", "Fidelity", "Freshness", "Environment", "Everything else"]
+    assert page.locator("section", has_text="Fidelity").locator("figure").count() == 1
 
 
 def test_the_heat_map_shows_every_token_with_what_was_recorded(page, server) -> None:
@@ -180,6 +236,8 @@ PAGES = (
     "/trajectories",
     "/trajectories/long",
     "/trajectories/long/tokens",
+    "/training",
+    "/training/train",
     "/tasks",
     "/docs",
     "/login",
@@ -208,3 +266,27 @@ def test_a_phone_scrolls_only_down(browser, server) -> None:
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 380, (path, width)
     context.close()
+
+
+PICTURES = {
+    "runs": "/",
+    "trajectories": "/trajectories",
+    "trajectory": "/trajectories/long#step-3",
+    "tokens": "/trajectories/long/tokens#call-1",
+    "training": "/training/train",
+}
+
+
+def test_pictures_of_the_pages_are_taken_for_the_documentation(page, tmp_path) -> None:
+    """`make docs` says where to with AGENTGYM_PICTURES."""
+    target = Path(os.environ.get("AGENTGYM_PICTURES") or tmp_path)
+    target.mkdir(exist_ok=True)
+    for name, path in PICTURES.items():
+        page.goto(path)
+        if name == "tokens":
+            page.wait_for_selector("#heat[data-ready]")
+            page.select_option("#colour", "advantage")
+        if name == "training":
+            page.wait_for_selector(".chart canvas")
+        page.screenshot(path=target / f"{name}.png")
+        assert (target / f"{name}.png").stat().st_size > 10_000

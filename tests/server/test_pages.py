@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from agentgym.observe.text import visible
+from agentgym.store.records import ContextEvent, Step
+from agentgym.store.schema import server_run
+from agentgym.store.states import WorkspaceState, WorkspaceStates
 from agentgym.tasks import Registry, load_task
 
 
@@ -131,3 +136,59 @@ async def test_only_static_files_are_static(client, name) -> None:
 
 def test_control_characters_become_visible_and_lines_stay_lines() -> None:
     assert visible("a\tb\nc\r\nd\x07\x7f\x9b\ufeff") == "a\tb\nc\nd␇␡⟨U+009B⟩\ufeff"
+
+
+async def test_the_states_that_a_replay_graded_stand_at_their_steps(client) -> None:
+    store = client._transport.app.state.store
+    assert (await client.get("/v1/trajectories/good/states")).status_code == 404
+    states = (WorkspaceState(0, "t0", "-a\n+<b>b</b>\n", 1.0),)
+    store.put_states(WorkspaceStates("good", states))
+    page = Elements((await client.get("/trajectories/good")).text)
+    assert "first passed at step 0" in page.text
+    assert "hidden tests pass" in page.text
+    assert "+<b>b</b>" in page.text
+    answer = (await client.get("/v1/trajectories/go/states")).json()
+    assert (answer["solved_at"], answer["broken_at"], answer["states"][0]["diff"]) == (0, None, "-a\n+<b>b</b>\n")
+
+
+async def test_far_turns_are_named_at_once_and_come_in_full_when_asked_for(client, build, recorded) -> None:
+    call = replace(recorded[0].calls[0], context_event=ContextEvent.REWRITTEN)
+    steps = tuple(Step(k, "bash", {"command": f"echo {k}"}, f"said {k}\n") for k in range(40))
+    client._transport.app.state.store.add(build(id="many", calls=(call,) * 40, steps=steps))
+    text = (await client.get("/trajectories/many")).text
+    assert text.count('class="step') == 40
+    assert ("said 29\n" in text, "said 30\n" in text) == (True, False)
+    later = Elements((await client.get("/trajectories/many/turns?first=30&count=5")).text)
+    assert "said 30" in later.text
+    assert "said 34" in later.text
+    assert "said 35" not in later.text
+    assert "html" not in later.tags
+    assert (await client.get("/trajectories/many/turns?first=39")).text.count("<section") == 1
+    assert (await client.get("/trajectories/many/turns?first=0&count=5000")).status_code == 422
+
+
+async def test_a_replays_run_page_shows_what_came_back_different(client, tmp_path) -> None:
+    divergence = {"step": 1, "diff": "-a\n+<i>b</i>"}
+    again = {"steps": 2, "identical": 1, "seconds": 1.5, "first_divergence": divergence}
+    found = {"trajectory": "good", "task": "t", "reexecute": again}
+    child = {
+        "trajectory": "hostile",
+        "task": "t",
+        "children": [{"trajectory": "c1", "termination": "submitted", "reward": None}],
+    }
+    (tmp_path / "result.json").write_text(json.dumps({"trajectories": [found, child]}))
+    with client._transport.app.state.store.engine.begin() as connection:
+        row = {
+            "id": "rep",
+            "kind": "replay",
+            "config": {},
+            "status": "done",
+            "attempt": 1,
+            "host": "h",
+            "created_at": 1.0,
+        }
+        connection.execute(server_run.insert(), row | {"directory": str(tmp_path)})
+    page = Elements((await client.get("/runs/rep")).text)
+    assert "1 of 2 steps came back the same" in page.text
+    assert "+<i>b</i>" in page.text
+    assert {"/trajectories/good#step-1", "/trajectories/c1"} <= set(page.links)

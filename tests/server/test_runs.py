@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from agentgym.server import ServerSettings, create_app
-from agentgym.server.runs.launch import arguments_of
-from agentgym.server.runs.worker import command_line, toml
+from agentgym.server.runs.commands import command_line, toml
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ async def client(filled, tmp_path):
         yield opened
 
 
-async def ended(client, run_id: str, patience: float = 120.0) -> dict:
+async def ended(client, run_id: str, patience: float = 240.0) -> dict:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         run = (await client.get(f"/v1/runs/{run_id}")).json()
@@ -84,6 +83,8 @@ async def test_a_stop_ends_the_command_and_a_kill_is_seen_as_lost(client) -> Non
         ({"kind": "train", "config": {"output": "/"}}, 422),
         ({"kind": "replay", "config": {}}, 422),
         ({"kind": "replay", "config": {"trajectory": "good", "--store": "x"}}, 422),
+        ({"kind": "import", "config": {"benchmark": ["a", "b"], "source": "x"}}, 422),
+        ({"kind": "import", "config": {"benchmark": "a", "source": "x", "out": "/"}}, 422),
         ({"kind": "rm", "config": {}}, 422),
         ({"kind": "rollout", "unknown": 1}, 422),
     ],
@@ -117,9 +118,23 @@ def test_offline_training_names_whose_episodes_it_reads_and_online_training_its_
 def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
     command = command_line("replay", {"trajectory": "--store=x", "regrade": False}, "r", "s.db", tmp_path)
     assert command == ["replay", "--no-regrade", "--store", "s.db", "--json", "--", "--store=x"]
-    assert arguments_of("validate", {"tasks": ["a", "b"], "repeats": 2}) == [
-        *("tasks", "validate", "--repeats=2", "--", "a", "b")
-    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "line"),
+    [
+        ("validate", {"tasks": ["a", "b"], "repeats": 2}, "tasks validate --repeats=2 --store s.db --json -- a b"),
+        ("build", {"tasks": "a"}, "images build --store s.db --json -- a"),
+        ("reap", {"backend": "local"}, "sandbox reap --backend=local --json"),
+        (
+            "import",
+            {"benchmark": "swe-bench", "source": "rows.json"},
+            "tasks import --out D/tasks --store s.db --json -- swe-bench rows.json",
+        ),
+    ],
+)
+def test_a_run_is_the_command_line_that_a_person_would_type(tmp_path, kind, config, line) -> None:
+    assert " ".join(command_line(kind, config, "r", "s.db", tmp_path)) == line.replace("D/", f"{tmp_path}/")
 
 
 def test_a_config_comes_back_from_its_file_as_it_was_sent() -> None:

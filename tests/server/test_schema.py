@@ -8,8 +8,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from agentgym.server import ServerSettings, create_app
-from agentgym.server.api import runs, system, tasks, trajectories
+from agentgym.server import ServerSettings, api, create_app
 from agentgym.store import Store
 from agentgym.tasks import Registry, load_task
 
@@ -34,8 +33,7 @@ def operations(app):
 
 
 def labels() -> list[str]:
-    routers = (system.open_router, system.router, tasks.router, trajectories.router, runs.router)
-    found = [f"{method} /v1{route.path}" for one in routers for route in one.routes for method in route.methods]  # type: ignore[attr-defined]
+    found = [f"{method} /v1{route.path}" for one in api.PARTS for route in one.routes for method in route.methods]  # type: ignore[attr-defined]
     return sorted(
         label.replace(":path", "") for label in found if not label.endswith("/events")
     )  # a stream has no schema

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from agentgym.server import create_app
 from agentgym.store import Store, StoreError
+from agentgym.store.credit import TokenCredit
 from agentgym.tasks import Registry, load_task, shipped_tasks
 
 
@@ -72,6 +74,25 @@ async def test_tokens_come_in_columns_of_equal_length(client) -> None:
     assert (await client.get("/v1/trajectories/failed/tokens")).json()["ids"] == []
 
 
+async def test_what_a_learner_thought_of_each_token_comes_in_the_same_columns(client) -> None:
+    store = client._transport.app.state.store
+    assert (await client.get("/v1/trajectories/good/credit")).json()["updates"] == []
+    for step, sign in ((1, 1.0), (2, -1.0)):
+        arrays = [np.array(values, np.float32) for values in ([sign, 0.5], [1.0, 1.25])]
+        store.put_credit("train", step, step + 6, {"good": TokenCredit(*arrays, np.array([True, False]))})
+    newest = (await client.get("/v1/trajectories/good/credit")).json()
+    assert newest["of"] == {"run_id": "train", "step": 2, "version": 8}
+    assert [one["step"] for one in newest["updates"]] == [2, 1]
+    assert newest["advantage"] == [None, None, None, -1.0, 0.5]
+    assert newest["ratio"] == [None, None, None, 1.0, 1.25]
+    assert newest["kept"] == [None, None, None, 1, 0]
+    assert newest["value"] is None  # no critic
+    named = (await client.get("/v1/trajectories/good/credit?run_id=train&step=1")).json()
+    assert named["advantage"][3] == 1.0
+    assert (await client.get("/v1/trajectories/good/credit?run_id=train&step=9")).status_code == 404
+    assert (await client.get("/v1/trajectories/failed/credit")).json()["advantage"] is None
+
+
 async def test_text_no_encoding_can_carry_is_still_sent(client) -> None:
     answer = await client.get("/v1/trajectories/hostile/detail")
     assert answer.status_code == 200
@@ -87,6 +108,9 @@ async def test_text_no_encoding_can_carry_is_still_sent(client) -> None:
         ("/v1/trajectories/a%00b", 404),
         ("/v1/trajectories/good/steps/9", 404),
         ("/v1/trajectories/good/tokens?sequence=9", 404),
+        ("/v1/trajectories/good/credit?sequence=9", 404),
+        ("/v1/training/nothing", 404),
+        ("/training/nothing", 404),
         ("/v1/tasks/nothing", 404),
         ("/v1/runs/nothing", 404),
         ("/v1/runs/nothing/events", 404),

@@ -49,6 +49,17 @@ def test_the_package_needs_all_and_its_tests_what_they_import(tmp_path):
     ]
 
 
+def test_old_metadata_names_its_requirements_beside_itself(tmp_path):
+    files = {
+        "PKG-INFO": "Metadata-Version: 1.1\nName: mypackage\n",
+        "mypackage.egg-info/requires.txt": (
+            "six>=1.8.0\n\n[:python_version < '3.4']\nenum34\n\n[docs]\nsphinx\n\n[test]\nfreezegun\nmypy\n"
+        ),
+    }
+
+    assert needed(tmp_path, files) == [*RUNNER, "enum34 ; (python_version < '3.4')", "freezegun", "six>=1.8.0"]
+
+
 @pytest.mark.parametrize(
     "files",
     [

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agentgym.logs import facts
 from agentgym.server.measures import Measures
 from agentgym.server.problem import RequestError, problem_response
 from agentgym.server.settings import LOOPBACK, ServerSettings
@@ -72,9 +73,21 @@ class Guard:
         route = getattr(scope.get("route"), "path", "(none)")
         if request.url.path.startswith("/v1/") and not route.startswith(("/v1/", "(")):
             route = f"/v1{route}"  # a route knows its path inside its router
-        self.measures.request(request.method, route, status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self.measures.request(request.method, route, status, seconds)
+        if self.settings.access_log:
+            self._say(request, route, status, seconds)
         if request.method in _WRITES:
             await run_in_threadpool(self._note, request, status)
+
+    def _say(self, request: Request, route: str, status: int, seconds: float) -> None:
+        """A line of the log: the route and not the path, no header, no query. What was asked for is nobody's to collect."""
+        caller = request.scope.get("agentgym_caller")
+        who, client = caller.id if caller else None, request.client.host if request.client else None
+        told = facts(
+            method=request.method, route=route, status=status, ms=round(1000 * seconds, 2), who=who, client=client
+        )
+        _log.info("request", extra=told)
 
     def _refusal(self, request: Request) -> Response | None:
         try:

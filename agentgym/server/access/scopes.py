@@ -40,18 +40,19 @@ async def caller(request: Request, _: Annotated[object, Depends(_bearer)] = None
 Caller = Annotated[TokenInfo, Depends(caller)]
 
 
-def _require(info: TokenInfo, scope: Scope) -> None:
+def require(info: TokenInfo, scope: Scope) -> None:
+    """Raises a 403 problem for a token of less scope."""
     if not info.allows(scope):
         raise RequestError(403, f"token {info.name!r} has scope {info.scope}, and this needs {scope}")
 
 
 async def needs_read(info: Caller) -> None:
-    _require(info, "read")
+    require(info, "read")
 
 
 async def needs_run(info: Caller) -> None:
-    _require(info, "run")
+    require(info, "run")
 
 
 async def needs_admin(info: Caller) -> None:
-    _require(info, "admin")
+    require(info, "admin")

@@ -2,10 +2,23 @@
 
 from fastapi import APIRouter
 
-from agentgym.server.api import runs, system, tasks, trajectories
+from agentgym.server.api import evaluations, export, machine, runs, system, tasks, training, trajectories
+
+# What is asked most comes first: routers are tried in turn.
+PARTS = (
+    trajectories.router,
+    system.open_router,
+    system.router,
+    tasks.router,
+    export.router,
+    runs.router,
+    evaluations.router,
+    training.router,
+    machine.router,
+)
 
 router = APIRouter(prefix="/v1")
-for part in (system.open_router, system.router, tasks.router, trajectories.router, runs.router):
+for part in PARTS:
     router.include_router(part)
 
-__all__ = ["router"]
+__all__ = ["PARTS", "router"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,14 +11,17 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentgym.observe.text import encodable, json_safe
-from agentgym.server.access.scopes import needs_read, needs_run
+from agentgym.server.access.scopes import Caller, needs_read, needs_run, require
+from agentgym.server.access.tokens import TokenInfo
 from agentgym.server.api.query import ALauncher, AStore
 from agentgym.server.problem import described
 from agentgym.server.repeat import IdempotentRoute
+from agentgym.server.runs.commands import RunKind, needs_admin
 from agentgym.server.runs.events import events
-from agentgym.server.runs.launch import LaunchedRun, RunKind
+from agentgym.server.runs.launch import LaunchedRun
 from agentgym.server.runs.overview import RunInfo, overview, run_info
 from agentgym.server.runs.series import curves
+from agentgym.store import NotFoundError
 
 router = APIRouter(tags=["runs"], route_class=IdempotentRoute, responses=described(401, 403, 404, 409, 422, 429))
 _EXAMPLE = {"kind": "rollout", "config": {"tasks": ["tutorial-duration"], "rollouts": 4, "policy": "model"}}
@@ -28,7 +32,8 @@ class Launch(BaseModel):
     kind: RunKind = Field(description="Which command: `agentgym KIND`.")
     config: dict[str, Any] = Field(
         default_factory=dict,
-        description="The command's options, as in its TOML file; `replay` names its `trajectory`, `validate` its `tasks`.",
+        description="The command's options, as in its TOML file; `replay` names its `trajectory`, `validate` and `build` their "
+        "`tasks`, `import` a `benchmark` and its `source` on the server's disk.",
     )
     id: str | None = Field(default=None, description="Name of the run; made from kind and time where none is given.")
 
@@ -80,14 +85,21 @@ class RunList(BaseModel):
 
 
 @router.get("/runs", dependencies=[Depends(needs_read)])
-def list_runs(store: AStore, launcher: ALauncher, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> RunList:
+def list_runs(
+    store: AStore,
+    launcher: ALauncher,
+    kind: Annotated[RunKind | None, Query(description="Only those launched here as this kind.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> RunList:
     """Runs with trajectories in the store, and those launched here, newest first."""
-    return RunList(items=[run_of(one) for one in overview(store, launcher, limit=limit)])
+    found = overview(store, launcher, limit=limit)
+    return RunList(items=[run_of(one) for one in found if kind is None or (one.launched and one.launched.kind == kind)])
 
 
 @router.post("/runs", status_code=201, dependencies=[Depends(needs_run)])
-def launch_run(body: Launch, store: AStore, launcher: ALauncher) -> Run:
-    """Start a rollout, an evaluation, a training run, a replay or a validation in a process of its own."""
+def launch_run(body: Launch, store: AStore, launcher: ALauncher, who: Caller) -> Run:
+    """Start a rollout, an evaluation, a training run, a replay, a validation or an import in a process of its own."""
+    _admit(body.kind, who)
     launched = launcher.launch(body.kind, body.config, body.id)
     return run_of(run_info(store, launcher, launched.id))
 
@@ -129,6 +141,15 @@ def get_log(run_id: str, launcher: ALauncher, tail: Annotated[int, Query(ge=1, l
         return encodable(file.read().decode("utf-8", "replace"))
 
 
+@router.get("/runs/{run_id}/result", dependencies=[Depends(needs_read)])
+def get_result(run_id: str, launcher: ALauncher) -> dict[str, Any]:
+    """The document that the command of a launched run printed at its end: `agentgym KIND --json`."""
+    try:
+        return json_safe(json.loads((launcher.get(run_id).directory / "result.json").read_bytes()))
+    except (OSError, ValueError):
+        raise NotFoundError(f"run {run_id!r} has no result yet", hint="its log says how far it is") from None
+
+
 @router.post("/runs/{run_id}/stop", dependencies=[Depends(needs_run)])
 def stop_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
     """End a launched run as Ctrl-C does: finished trajectories stay, sandboxes are removed."""
@@ -137,10 +158,17 @@ def stop_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
 
 
 @router.post("/runs/{run_id}/resume", dependencies=[Depends(needs_run)])
-def resume_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
+def resume_run(run_id: str, store: AStore, launcher: ALauncher, who: Caller) -> Run:
     """Go on with a launched run that is not running: what is missing is done, nothing twice."""
+    _admit(launcher.get(run_id).kind, who)
     launcher.resume(run_id)
     return run_of(run_info(store, launcher, run_id))
+
+
+def _admit(kind: RunKind, who: TokenInfo) -> None:
+    """Some runs read the server's disk or remove what others made: they need more than `run`."""
+    if needs_admin(kind):
+        require(who, "admin")
 
 
 def run_of(info: RunInfo) -> Run:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 
 from agentgym.observe.text import json_safe
 from agentgym.server import listing, tokens_view
@@ -20,7 +22,7 @@ from agentgym.server.api.models import (
     summary_document,
     summary_of,
 )
-from agentgym.server.api.query import APlace, AStore, Wanted, near
+from agentgym.server.api.query import APlace, AStore, Text, Wanted, Whole, near
 from agentgym.server.problem import described
 from agentgym.store import NotFoundError
 from agentgym.store.detail import step_document
@@ -71,6 +73,35 @@ def get_step(trajectory_id: Id, number: Annotated[int, Path(ge=0, le=1_000_000)]
     return StepInfo(**json_safe(step_document(steps[number])))
 
 
+class StateInfo(BaseModel):
+    step: int
+    tree_hash: str | None
+    diff: str = Field(description="Unified, since the state before.")
+    reward: float | None = Field(
+        description="What a submission of this state would have got; null where grading failed."
+    )
+
+
+class States(BaseModel):
+    solved_at: int | None = Field(description="First step after which the hidden tests pass.")
+    broken_at: int | None = Field(description="First step after that at which they fail, where they fail at the end.")
+    last_failed: int | None
+    states: list[StateInfo]
+
+
+@router.get("/trajectories/{trajectory_id}/states")
+def get_states(trajectory_id: Id, store: AStore) -> States:
+    """The workspace after each step, and whether the hidden tests pass there; known once a replay with `progress` has run."""
+    id_ = store.summary(trajectory_id).id
+    found = store.states(id_)
+    if found is None:
+        raise NotFoundError(
+            f"no replay has graded the states of trajectory {id_[:8]}", hint=f"agentgym replay {id_} --progress"
+        )
+    content = {name: getattr(found, name) for name in ("solved_at", "broken_at", "last_failed")}
+    return States(**json_safe(content | {"states": [asdict(one) for one in found.states]}))
+
+
 @router.get("/trajectories/{trajectory_id}/calls")
 def get_calls(trajectory_id: Id, store: AStore) -> CallList:
     """Every request to the policy: token ids exactly as sent and sampled, logprobs, versions, sampling."""
@@ -86,4 +117,18 @@ def get_tokens(
     """One sequence in columns of equal length: ids, sampled, logprobs, version, call; and `pieces`, the text by token id
     (null where the model's tokenizer is not here)."""
     columns = tokens_view.token_columns(store.get(trajectory_id), sequence)
+    return Response(tokens_view.dumps(columns), media_type="application/json")
+
+
+@router.get("/trajectories/{trajectory_id}/credit")
+def get_credit(
+    trajectory_id: Id,
+    store: AStore,
+    sequence: Annotated[int, Query(ge=0, le=1_000_000, description="Which of its sequences.")] = 0,
+    run_id: Annotated[Text, Query(description="Training run; none: the newest update.")] = None,
+    step: Annotated[Whole, Query(description="Update of that run.")] = None,
+) -> Response:
+    """What a learner thought of each token: advantage, importance ratio, value, and whether the objective's mask kept it,
+    in columns like those of `/tokens`, null where a token was not sampled; and every update that had this trajectory."""
+    columns = tokens_view.credit_columns(store, store.get(trajectory_id), sequence, run_id, step)
     return Response(tokens_view.dumps(columns), media_type="application/json")

@@ -6,10 +6,12 @@ lays out only what is on screen (`content-visibility`). uPlot, vendored under `s
 
 from fastapi import APIRouter
 
-from agentgym.server.pages import entry, runs, tasks, trajectories
+from agentgym.server.pages import entry, runs, tasks, training, trajectories
+
+PARTS = (entry.router, runs.router, trajectories.router, training.router, tasks.router)
 
 router = APIRouter(include_in_schema=False)
-for part in (entry.router, runs.router, trajectories.router, tasks.router):
+for part in PARTS:
     router.include_router(part)
 
-__all__ = ["router"]
+__all__ = ["PARTS", "router"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse
@@ -13,7 +14,8 @@ from agentgym.observe.html import report_body
 from agentgym.server.access.scopes import needs_read
 from agentgym.server.api.query import ALauncher, AStore, Settings, Text
 from agentgym.server.pages.render import page
-from agentgym.server.runs.overview import overview, run_info
+from agentgym.server.runs.overview import RunInfo, overview, run_info
+from agentgym.server.runs.training import has_training
 from agentgym.store import Store, TrajectoryFilter
 
 router = APIRouter(dependencies=[Depends(needs_read)])
@@ -28,7 +30,7 @@ def index(store: AStore, launcher: ALauncher) -> HTMLResponse:
 def one_run(run_id: str, store: AStore, launcher: ALauncher) -> HTMLResponse:
     info = run_info(store, launcher, run_id)
     others = [one.id for one in overview(store, launcher, limit=50) if one.id != run_id and one.episodes]
-    return page("run.html", run=info, others=others)
+    return page("run.html", run=info, others=others, trained=has_training(store, run_id), replayed=_replayed(info))
 
 
 @router.get("/runs/{run_id}/report")
@@ -42,6 +44,16 @@ def behaviour(
     change = None if against is None else drift(_observed(store, against, most)[0], found)
     body = report_body(found, base="/", change=change) if found.episodes else ""
     return page("report.html", run_id=run_id, body=body, read=found.episodes, total=total, against=against)
+
+
+def _replayed(info: RunInfo) -> list[dict[str, Any]] | None:
+    """Per trajectory, what a replay launched here found; None for any other run, or before it is done."""
+    if info.launched is None or info.launched.kind != "replay":
+        return None
+    try:
+        return json.loads((info.launched.directory / "result.json").read_bytes())["trajectories"]
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _observed(store: Store, run_id: str, most: int) -> tuple[Report, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
@@ -20,8 +20,12 @@ from agentgym.server.pages.render import page
 from agentgym.server.tokens_view import Tokenizer, tokenizer_of
 from agentgym.store.records import ModelCall, Step, Termination, Trajectory
 from agentgym.store.sequences import sequences
+from agentgym.store.states import WorkspaceState, WorkspaceStates
 
 router = APIRouter(dependencies=[Depends(needs_read)])
+FIRST_TURNS = 30
+"""Turns whose text is on the page from the start: more than a screen holds."""
+MOST_TURNS = 1000
 _HEADINGS = (
     ("reward", "reward"),
     ("steps", "steps"),
@@ -59,13 +63,16 @@ def index(request: Request, store: AStore, where: Wanted, place: APlace) -> HTML
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call with the steps it caused. said: what the policy wrote, None where its tokenizer is not here. changed:
-    whether the workspace's tree differs after each step, None where no tree was recorded."""
+    """One call with the steps it caused. whole: whether its text is on the page, or fetched when a reader comes near. said:
+    what the policy wrote, None where its tokenizer is not here. changed: whether the workspace's tree differs after each
+    step, None where no tree was recorded. states: by step, where a replay has graded them."""
 
     index: int
     call: ModelCall
+    whole: bool
     said: str | None
     steps: Sequence[tuple[int, Step, bool | None, Sequence[Flag]]]
+    states: Mapping[int, WorkspaceState]
 
 
 @router.get("/trajectories/{trajectory_id}")
@@ -77,6 +84,7 @@ def one(trajectory_id: str, store: AStore) -> HTMLResponse:
     trajectory = store.get(summary.id)
     failed = {test: verdict for test, verdict in trajectory.verdicts.items() if verdict != "passed"}
     notes = trajectory.metadata.get("grade_notes", ())
+    states = store.states(summary.id)
     behaviour = behaviour_of(summary, trajectory.steps, patch=trajectory.patch, timings=trajectory.timings, notes=notes)
     return page(
         "trajectory.html",
@@ -84,10 +92,26 @@ def one(trajectory_id: str, store: AStore) -> HTMLResponse:
         trajectory=trajectory,
         behaviour=behaviour,
         reasons=REASONS,
-        turns=_turns(trajectory, behaviour.flags),
+        states=states,
+        turns=_turns(trajectory, behaviour.flags, range(FIRST_TURNS), states),
         failed=failed,
         passed=[test for test in trajectory.verdicts if test not in failed],
     )
+
+
+@router.get("/trajectories/{trajectory_id}/turns")
+def turns(
+    trajectory_id: str,
+    store: AStore,
+    first: Annotated[int, Query(ge=0, le=1_000_000)],
+    count: Annotated[int, Query(ge=1, le=MOST_TURNS)] = 20,
+) -> HTMLResponse:
+    """Some turns of a trajectory in full, as the page puts them in place of what it left out."""
+    trajectory = store.get(trajectory_id)
+    flags = behaviour_of(store.summary(trajectory.id), trajectory.steps, patch=trajectory.patch).flags
+    states = store.states(trajectory.id)
+    found = _turns(trajectory, flags, range(first, first + count), states)[first : first + count]
+    return page("turns.html", trajectory=trajectory, turns=found, reasons=REASONS)
 
 
 @router.get("/trajectories/{trajectory_id}/tokens")
@@ -98,11 +122,12 @@ def tokens(trajectory_id: str, store: AStore, sequence: Annotated[int, Query(ge=
     return page("tokens.html", summary=summary, sequence=sequence, count=count)
 
 
-def _turns(trajectory: Trajectory, flags: Sequence[Flag]) -> list[Turn]:
+def _turns(trajectory: Trajectory, flags: Sequence[Flag], whole: range, states: WorkspaceStates | None) -> list[Turn]:
     raised: dict[int | None, list[Flag]] = {}
     for flag in flags:
         raised.setdefault(flag.step, []).append(flag)
     tokenizer = tokenizer_of(trajectory.model)
+    graded = {one.step: one for one in states.states} if states else {}
     steps: dict[int, list[tuple[int, Step, bool | None, Sequence[Flag]]]] = {}
     before: str | None = None
     for number, step in enumerate(trajectory.steps):
@@ -110,7 +135,15 @@ def _turns(trajectory: Trajectory, flags: Sequence[Flag]) -> list[Turn]:
         before = step.tree_hash or before
         steps.setdefault(step.call_index, []).append((number, step, changed, raised.get(number, ())))
     return [
-        Turn(index, call, _said(tokenizer, call), steps.get(index, [])) for index, call in enumerate(trajectory.calls)
+        Turn(
+            index,
+            call,
+            index in whole,
+            _said(tokenizer, call) if index in whole else None,
+            steps.get(index, []),
+            graded,
+        )
+        for index, call in enumerate(trajectory.calls)
     ]
 
 

@@ -9,7 +9,6 @@ under its id: rollouts do what is missing, training goes on from its newest chec
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -27,18 +26,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from agentgym.server.problem import RequestError
+from agentgym.server.runs.commands import RunKind, check
 from agentgym.server.settings import ServerSettings
 from agentgym.store import NotFoundError
 from agentgym.store.engine import reading, writing
 from agentgym.store.schema import server_run as runs
 
-RunKind = Literal["rollout", "eval", "train", "replay", "validate"]
 Status = Literal["running", "done", "failed", "stopped", "lost"]
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_POSITIONAL: Mapping[str, str] = {"replay": "trajectory", "validate": "tasks"}
-"""Commands that take no config file: the key of their argument; other keys become options."""
-_OURS = ("store", "output", "run_id", "name")
-"""Keys that the server sets; offline training alone has another meaning for `run_id`: whose episodes it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +66,7 @@ class Launcher:
         run_id = run_id or f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         if not ID.fullmatch(run_id):
             raise RequestError(422, f"run id {run_id!r}: letters, digits, dot, dash and underscore, at most 100")
-        free = ("run_id",) if reads_stored_episodes(kind, config) else ()
-        if refused := [key for key in config if key in _OURS and key not in free]:
-            raise RequestError(422, f"config keys {refused} are the server's to set", hint="leave them out")
-        arguments_of(kind, config)  # a config that no command line can say is refused here
+        check(kind, config)
         self._check_room()
         directory = (self._settings.runs_dir / run_id).absolute()
         row = {
@@ -166,35 +158,6 @@ _children: list[subprocess.Popen[bytes]] = []
 def _reap() -> None:
     """Collect workers that have ended, so that none stays a zombie that looks alive."""
     _children[:] = [child for child in _children if child.poll() is None]
-
-
-def reads_stored_episodes(kind: RunKind, config: Mapping[str, Any]) -> bool:
-    """Whether a run rolls nothing out, so that its own id names no episodes."""
-    return kind == "train" and config.get("mode", "offline") == "offline"
-
-
-def arguments_of(kind: RunKind, config: Mapping[str, Any]) -> list[str]:
-    """What follows `agentgym`, for commands without a config file; for the others nothing but their name.
-
-    Raises a 422 problem for a value that no command line can say.
-    """
-    if kind not in _POSITIONAL:
-        json.dumps(config)
-        return [kind]
-    named = config.get(_POSITIONAL[kind])
-    named = [named] if isinstance(named, str) else named
-    if not isinstance(named, list) or not named or not all(isinstance(one, str) and one for one in named):
-        raise RequestError(422, f"config: {_POSITIONAL[kind]} names what to {kind}, as text or a list of texts")
-    options: list[str] = []
-    for key, value in config.items():
-        if key == _POSITIONAL[kind]:
-            continue
-        if not re.fullmatch(r"[a-z][a-z_]*", key) or not isinstance(value, (str, int, float, bool)):
-            raise RequestError(422, f"config: {key} = {value!r} is no option of `agentgym {kind}`")
-        option = key.replace("_", "-")
-        options.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option}={value}")
-    command = ["tasks", "validate"] if kind == "validate" else [kind]
-    return [*command, *options, "--", *named]
 
 
 def started_at(pid: int) -> str | None:

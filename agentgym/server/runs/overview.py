@@ -60,7 +60,7 @@ def run_info(store: Store, launcher: Launcher, run_id: str) -> RunInfo:
         raise NotFoundError(f"no run {run_id!r}")
     with reading(store.engine) as connection:
         info = _infos(connection, [run_id]).get(run_id)
-    launched = next((one for one in launcher.list() if one.id == run_id), None)
+    launched = launcher.find(run_id)
     if info is None and launched is None:
         raise NotFoundError(f"no run {run_id!r}", hint="GET /v1/runs lists them")
     return replace(info or _empty(run_id), launched=launched)

@@ -35,10 +35,13 @@ class Curve:
     y: list[float | None]
 
 
+def measured(store: Store, run_id: str, launched: LaunchedRun | None) -> Mapping[int, Mapping[str, float]]:
+    """What training measured, by update."""
+    return store.metrics(run_id) or (dict(_file(launched.directory)) if launched else {})
+
+
 def curves(store: Store, run_id: str, launched: LaunchedRun | None) -> list[Curve]:
-    stored = store.metrics(run_id)
-    measured = stored.items() if stored else _file(launched.directory) if launched else ()
-    return [*_episodes(store, run_id), *_training(measured)]
+    return [*_episodes(store, run_id), *_training(measured(store, run_id, launched).items())]
 
 
 def _episodes(store: Store, run_id: str) -> Iterator[Curve]:

@@ -15,7 +15,7 @@ function show(run) {
 async function draw() {
   const answer = await fetch(`/v1/runs/${place.dataset.run}/series`);
   if (!answer.ok) return;
-  const { curves } = await answer.json();
+  const curves = (await answer.json()).curves.filter((one) => one.x_label === "episodes"); // the rest is the training page's
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink"), accent = style.getPropertyValue("--accent");
   charts.replaceChildren();

@@ -1,27 +1,20 @@
 // The token heat map: columns from the API, drawn a block at a time as the reader comes near it.
 import { onKey } from "./frame.js";
+import { scales } from "./scales.js";
 
 const BLOCK = 400;
 const heat = document.getElementById("heat");
 const panel = document.getElementById("token");
 const colour = document.getElementById("colour");
+const update = document.getElementById("update");
 const show = document.getElementById("show");
+const legend = document.getElementById("legend");
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escaped = (text) => text.replace(/[&<>"]/g, (sign) => escapes[sign]);
 
 let data = null;
-let versions = [];
+let scale = null;
 let current = -1;
-
-// −log p in nats: below 0.1 is nearly certain, above 4 is a surprise.
-const heatClass = (logprob) => { const loss = -logprob; return loss < 0.1 ? 0 : loss < 0.5 ? 1 : loss < 1 ? 2 : loss < 2 ? 3 : loss < 4 ? 4 : 5; };
-
-function classOf(at) {
-  if (!data.sampled[at]) return "";
-  if (colour.value === "logprob") return ` h${heatClass(data.logprobs[at])}`;
-  const place = colour.value === "version" ? versions.indexOf(data.version[at]) : data.call[at];
-  return ` v${place % 6}`;
-}
 
 function draw(block) {
   const first = Number(block.dataset.first), last = Math.min(first + BLOCK, data.ids.length);
@@ -29,13 +22,19 @@ function draw(block) {
   const parts = [];
   for (let at = first; at < last; at += 1) {
     if (data.sampled[at] && (at === 0 || !data.sampled[at - 1] || data.call[at] !== data.call[at - 1])) {
-      parts.push(`<span class="mark" id="call-${data.call[at]}">call ${data.call[at]}, version ${data.version[at]}</span>`);
+      parts.push(`<span class="mark" id="call-${data.call[at]}">call ${data.call[at]}, version ${data.version[at]}${event(data.call[at])}</span>`);
     }
     const text = asText ? escaped(data.pieces[data.ids[at]]).replaceAll("\n", "⏎\n") : `${data.ids[at]} `;
-    parts.push(`<i data-at="${at}" class="${data.sampled[at] ? "s" : "p"}${classOf(at)}">${text}</i>`);
+    const shade = data.sampled[at] ? scale.classOf(at) : "";
+    parts.push(`<i data-at="${at}" class="${data.sampled[at] ? "s" : "p"}${data.kept?.[at] === 0 ? " cut" : ""}${shade ? ` ${shade}` : ""}">${text}</i>`);
   }
   block.innerHTML = parts.join("");
   block.dataset.drawn = "yes";
+}
+
+function event(call) {
+  const found = data.context_events.find((one) => one.call === call);
+  return found ? `, context ${found.event}` : "";
 }
 
 const near = new IntersectionObserver((entries) => {
@@ -43,6 +42,15 @@ const near = new IntersectionObserver((entries) => {
 }, { rootMargin: "1500px" });
 
 function redraw() {
+  scale = scales[colour.value](data);
+  legend.replaceChildren(...scale.legend.map(([name, label]) => {
+    const key = document.createElement("li");
+    const patch = document.createElement("i");
+    patch.className = name;
+    patch.textContent = "  ";
+    key.append(patch, ` ${label}`);
+    return key;
+  }));
   for (const block of heat.children) delete block.dataset.drawn;
   for (const block of heat.children) { near.unobserve(block); near.observe(block); }
 }
@@ -64,6 +72,8 @@ function point(at, scroll) {
   if (data.pieces) facts.push(JSON.stringify(data.pieces[data.ids[at]]));
   if (data.sampled[at]) {
     facts.push(`logprob ${data.logprobs[at]} nats (p = ${Math.exp(data.logprobs[at]).toPrecision(3)})`, `version ${data.version[at]}`);
+    for (const name of ["advantage", "ratio", "value"]) if (data[name]) facts.push(`${name} ${data[name][at]}`);
+    if (data.kept?.[at] === 0) facts.push("masked by the objective");
   } else facts.push("not sampled: masked");
   facts.push(`call ${data.call[at]}`);
   panel.textContent = facts.join(" · ");
@@ -76,19 +86,37 @@ function toCall(by) {
   if (at >= 0) point(at, true);
 }
 
+/** Advantage, ratio, value and mask of one update, beside the tokens; the choice of updates where there are several. */
+async function credit(query) {
+  const answer = await fetch(heat.dataset.credit + query);
+  if (!answer.ok) { panel.textContent = (await answer.json()).detail; return; }
+  const { updates, advantage, ratio, value, kept } = await answer.json();
+  Object.assign(data, { advantage, ratio, value, kept });
+  for (const choice of colour.options) if (choice.dataset.needs) choice.disabled = !data[choice.dataset.needs];
+  if (colour.selectedOptions[0].disabled) colour.value = "logprob";
+  if (!update.options.length) {
+    for (const one of updates) {
+      const query = new URLSearchParams({ run_id: one.run_id, step: one.step });
+      update.add(new Option(`${one.run_id}, update ${one.step} (version ${one.version})`, `&${query}`));
+    }
+    update.closest("label").hidden = !updates.length;
+    document.getElementById("unlearned").hidden = Boolean(updates.length);
+  }
+}
+
 const answer = await fetch(heat.dataset.url);
 data = await answer.json();
 if (!answer.ok) panel.textContent = data.detail;
 else {
-  versions = [...new Set(data.version)].filter((one) => one >= 0);
+  await credit("");
   heat.replaceChildren();
   for (let first = 0; first < data.ids.length; first += BLOCK) {
     const block = document.createElement("div");
     block.className = "block";
     block.dataset.first = first;
     heat.append(block);
-    near.observe(block);
   }
+  redraw();
   if (!data.pieces) panel.textContent = "This machine does not have the model's tokenizer: ids are shown.";
   heat.dataset.ready = "yes";
   const wanted = /^#call-(\d+)$/.exec(location.hash);
@@ -97,7 +125,9 @@ else {
 heat.addEventListener("mouseover", (event) => { const at = event.target.dataset?.at; if (at) point(Number(at), false); });
 colour.addEventListener("change", redraw);
 show.addEventListener("change", redraw);
+update.addEventListener("change", async () => { await credit(update.value); redraw(); if (current >= 0) point(current, false); });
 onKey("ArrowRight", () => point(current + 1, true));
 onKey("ArrowLeft", () => point(current - 1, true));
 onKey("j", () => toCall(1));
 onKey("k", () => toCall(-1));
+onKey("h", () => colour.focus());

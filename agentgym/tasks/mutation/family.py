@@ -13,6 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from agentgym.tasks.files_task import copy_tree
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Finder, Found
 from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
+from agentgym.tasks.mutation.trial import Workbench
 from agentgym.tasks.mutation.write import Show, write_mutant
 
 OnFound = Callable[[int], None]
+WRITERS = 4
 
 
 @dataclass(slots=True)
@@ -62,7 +65,25 @@ async def mutate(
     """
     started = time.monotonic()
     report = FamilyReport()
-    search = _Search(backend, workers, seed, report.dropped, on_found, operators)
+    search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found, operators)
+    try:
+        await _make(search, bases, wanted, parent, report, show=show)
+    finally:
+        await search.bench.close()
+    report.seconds = time.monotonic() - started
+    _note(report, seed, parent)
+    return report
+
+
+async def _make(
+    search: _Search,
+    bases: Sequence[Base],
+    wanted: int | Mapping[SetName, int],
+    parent: Path,
+    report: FamilyReport,
+    *,
+    show: Show,
+) -> None:
     finders = await search.finders(bases, parent)
     if isinstance(wanted, int):
         found = await search.find(finders, wanted)
@@ -79,14 +100,12 @@ async def mutate(
             kept, held_out = deal(found, wanted.get("instances", 0) * len(found) // pool)
             _write(report, "train", kept, parent, show)
             _write(report, "instances", held_out, parent, show)
-    report.seconds = time.monotonic() - started
-    _note(report, seed, parent)
-    return report
 
 
 @dataclass(slots=True)
 class _Search:
     backend: SandboxBackend
+    bench: Workbench
     workers: int
     seed: int
     dropped: Counter[str]
@@ -104,7 +123,7 @@ class _Search:
                 images[spec.digest] = await self.backend.ensure_image(spec)
             image = images[spec.digest]
             made += [
-                Finder(base, module, self.seed, image, self.backend, self.dropped, self.operators)
+                Finder(base, module, self.seed, image, self.bench, self.dropped, self.operators)
                 for module in base.modules
             ]
         return made
@@ -152,10 +171,15 @@ def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:
 
 def _write(report: FamilyReport, name: str, found: Sequence[Found], parent: Path, show: Show) -> None:
     written = report.written.setdefault(name, [])
-    for bug in found:
+    tags = [f"set:{name}"] if name else []
+
+    def write(bug: Found) -> tuple[Path, str]:
         split = ("held-out" if name in HELD_OUT else "train") if name else split_of(bug.base, bug.mutant.path)
-        tags = [f"set:{name}"] if name else []
-        root, difficulty = write_mutant(bug, parent / name, split=split, tags=tags, show=show)
+        return write_mutant(bug, parent / name, split=split, tags=tags, show=show)
+
+    with ThreadPoolExecutor(WRITERS) as pool:  # each waits for git most of the time
+        tasks = list(pool.map(write, found))
+    for bug, (root, difficulty) in zip(found, tasks, strict=True):
         written.append(root)
         report.operators[bug.mutant.operator] += 1
         report.difficulties[difficulty] += 1

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from agentgym.sandbox.protocol import Image, SandboxBackend
+from agentgym.sandbox.protocol import Image
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.mutants import Mutant, mutants_of, shuffled, sites_of
-from agentgym.tasks.mutation.trial import Outcome, Trial, open_trial
+from agentgym.tasks.mutation.trial import Outcome, Trial, Workbench
 
 TOO_MANY_NOTICE = 0.5
 """A bug that breaks more than this share of the tests is no puzzle."""
@@ -38,7 +38,7 @@ class Finder:
     module: str
     seed: int
     image: Image
-    backend: SandboxBackend
+    bench: Workbench
     dropped: Counter[str]
     operators: Collection[str] | None = None
     found: list[Found] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Finder:
                 one for one in sites_of(self.module, text) if self.operators is None or one.operator in self.operators
             ]
             self._mutants = mutants_of(shuffled(sites, self.seed))
-        trials = [await open_trial(self.base, self.image, self.backend) for _ in range(lanes)]
+        trials = [await self.bench.open(self.base, self.image) for _ in range(lanes)]
         try:
             await self._prepare(trials)
             while len(self.found) < goal and not self.exhausted:
@@ -80,16 +80,19 @@ class Finder:
                 self.exhausted = ended and not self._spare
                 heard()
         finally:
-            await asyncio.gather(*(trial.close() for trial in trials))
+            for trial in trials:
+                await self.bench.give_back(trial)
 
     def _hand_over(self, goal: int) -> None:
         while self._spare and len(self.found) < goal:
             self.found.append(self._spare.popleft())
 
     async def _prepare(self, trials: list[Trial]) -> None:
+        """What the healthy tests do is learnt once: by itself in the first batch, or before it where several lanes must agree."""
         if self._known is None:
-            await trials[0].learn()
             self._known = trials[0]
+            if len(trials) > 1:
+                await trials[0].run([])
         for trial in trials:
             trial.trust(self._known)
 

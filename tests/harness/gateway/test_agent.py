@@ -125,7 +125,7 @@ async def test_a_policy_that_fails_the_agent_is_no_zero(run, typist, program) ->
 async def test_an_agent_that_does_not_end_is_ended_with_all_it_started(run, typist, tmp_path) -> None:
     typist.say("One word.")
     mark = tmp_path / "alive"
-    command = f"{sys.executable} -S -c '{ONE_REQUEST}'; (while sleep 0.1; do date > {mark}; done) & sleep 600"
+    command = f"(while sleep 0.1; do date > {mark}; done) & {sys.executable} -S -c '{ONE_REQUEST}'; sleep 600"
     trajectory = await run(Agent("sleepy", command), wall_time_s=12)
     assert (trajectory.termination, trajectory.reward) == (Termination.TIME_LIMIT, 0.0)
     assert len(trajectory.calls) == 1

@@ -72,6 +72,30 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
         assert weights == [0, 1, 1]  # what the parent said is its own row's to teach
 
 
+async def test_the_prefix_is_run_once_and_the_other_children_start_from_its_snapshot(play, bash, roll, task) -> None:
+    parent = await play(
+        bash("date +%N > /tmp/when; echo 'x = 1' > added.py; cd /tmp; export KEPT='a b'; unset PYTHONUNBUFFERED"),
+        *EMPTY_SCRIPT,
+    )
+    look = bash(f'echo "$KEPT $PWD ${{PYTHONUNBUFFERED-none}}"; cat when; cd {task.workdir}')
+    children = await roll(parent, 1, look, *gold_script(task)[:-1], *EMPTY_SCRIPT, rollouts=3, concurrency=2)
+    assert len({child.steps[0].observation for child in children}) == 1  # the very same moment
+    assert children[2].steps[0].observation.startswith("a b /tmp none\n")
+    assert {child.reward for child in children} == {1.0}
+    assert len({child.patch for child in children}) == 1
+    assert "added.py" in children[1].patch  # compared with the task's image, not with the snapshot
+
+
+@pytest.mark.parametrize("left", ["sleep 300 > /dev/null 2>&1 &", "touch /dev/shm/x;"])
+async def test_what_no_snapshot_holds_is_run_again_for_each_child(play, bash, roll, left) -> None:
+    parent = await play(bash(f"date +%N > /tmp/when; {left} echo on"), *EMPTY_SCRIPT)
+    look = bash("cat /tmp/when; ls /dev/shm; cat /proc/[0-9]*/comm | grep -x sleep")
+    first, second = await roll(parent, 1, look, *EMPTY_SCRIPT, rollouts=2)
+    assert first.steps[0].observation.split("\n")[0] != second.steps[0].observation.split("\n")[0]
+    assert first.steps[0].observation.split("\n")[1:] == second.steps[0].observation.split("\n")[1:]
+    assert first.steps[0].observation.split("\n")[1] in ("sleep", "x")
+
+
 async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
     play, bash, roll, task, backend, renderer, profile, tmp_path
 ) -> None:

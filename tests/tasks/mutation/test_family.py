@@ -82,8 +82,9 @@ async def test_the_sets_are_as_large_as_asked_and_apart_by_module(backend, tmp_p
 
 async def test_the_same_seed_gives_the_same_family_however_many_sandboxes_try(backend, tmp_path):
     for name, seed, workers in (("one", 5, 1), ("two", 5, 3), ("other", 6, 1)):
-        await mutate([snippet("lists")], 4, tmp_path / name, backend, seed=seed, workers=workers, show="module")
+        await mutate([snippet("account")], 4, tmp_path / name, backend, seed=seed, workers=workers, show="module")
 
+    assert "account.Account object" in str(content(tmp_path / "one"))  # and not where it lies in memory
     assert content(tmp_path / "one") == content(tmp_path / "two")
     assert content(tmp_path / "one").keys() != content(tmp_path / "other").keys()
 

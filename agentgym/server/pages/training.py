@@ -1,0 +1,28 @@
+"""Training: the list of runs, and one run's curves under the questions they answer."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import HTMLResponse
+
+from agentgym.server.access.scopes import needs_read
+from agentgym.server.api.query import ALauncher, AStore
+from agentgym.server.pages.render import page
+from agentgym.server.runs.training import questions, trained_runs
+from agentgym.store import NotFoundError
+
+router = APIRouter(dependencies=[Depends(needs_read)])
+
+
+@router.get("/training")
+def index(store: AStore) -> HTMLResponse:
+    return page("training_runs.html", runs=trained_runs(store))
+
+
+@router.get("/training/{run_id}")
+def one(run_id: str, store: AStore, launcher: ALauncher) -> HTMLResponse:
+    if "\0" in run_id:
+        raise NotFoundError(f"no training run {run_id!r}")
+    launched = launcher.find(run_id)
+    live = launched is not None and launched.status == "running"
+    return page("training.html", run_id=run_id, questions=questions(store, run_id, launched), live=live)
