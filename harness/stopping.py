@@ -49,7 +49,7 @@ class Watch:
 
     def _edits_fail(self, step: Step) -> bool:
         """Failed edits in a row, whatever their arguments; looking around in between does not reset the count."""
-        if step.tool not in ("edit", "file_editor") or step.arguments.get("command") == "view":
+        if step.tool not in ("edit", "replace", "file_editor") or step.arguments.get("command") == "view":
             return False
         self._failing_edits = self._failing_edits + 1 if step.exit_code else 0
         return bool(self.rules.failing_edits) and self._failing_edits >= self.rules.failing_edits

@@ -112,7 +112,8 @@ def save(output: Path, learner: Learner, state: TrainState, *, source: Path, kee
         raise CheckpointError(
             f"cannot write checkpoint {final}: {error}", hint="free disk space, then resume"
         ) from error
-    for old in sorted(output.glob("step-*"))[:-keep]:
+    others = [path for path in sorted(output.glob("step-*")) if path != final and is_whole(path)]
+    for old in others[: len(others) - (keep - 1)]:
         shutil.rmtree(old)
     return final
 

@@ -10,6 +10,9 @@ Under torchrun every process makes one. Rank 0's is driven by such a loop and te
 from __future__ import annotations
 
 import json
+import logging
+import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +33,8 @@ from trainer.learner import Learner
 from trainer.models import load_policy
 from trainer.ranks import Ranks
 from trainer.trace import by_trajectory
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +183,25 @@ def _open(config: TrainConfig, ranks: Ranks) -> tuple[Learner, TrainState, Path]
     if found is not None:
         learner, state = checkpoint.load(found, config, ranks)
         return learner, state, found / "policy"
+    if torn := sorted(path.name for path in config.output.glob("step-*")):
+        _log.warning("no checkpoint in %s is whole (%s): the run begins anew", config.output, ", ".join(torn))
     torch.manual_seed(config.seed)
     learner = Learner(load_policy(config.model), config, version=config.model_version, ranks=ranks)
     return learner, TrainState.begin(config), config.model
 
 
 def _forget_after(path: Path, step: int) -> None:
-    """Lines of steps whose checkpoint was lost are taken again; drop them."""
-    if path.exists():
-        lines = [line for line in path.read_text().splitlines() if json.loads(line)["step"] <= step]
-        path.write_text("".join(f"{line}\n" for line in lines))
+    """Lines of steps whose checkpoint was lost are taken again, and so is that of a line which was cut off; drop them."""
+    if not path.exists():
+        return
+    lines = [line for line in path.read_text(errors="replace").splitlines() if _step_of(line) <= step]
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(f"{line}\n" for line in lines))
+    os.replace(partial, path)
+
+
+def _step_of(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return math.inf

@@ -119,7 +119,7 @@ def _document(failure: Failure) -> None:
     if output.emitted():
         return
     error = {"type": failure.type, "message": failure.message, "hint": failure.hint}
-    json.dump({"error": error, "exit_code": failure.exit_code}, sys.stdout, ensure_ascii=False)
+    json.dump({"error": error, "exit_code": failure.exit_code}, sys.stdout)
     sys.stdout.write("\n")
     sys.stdout.flush()
 

@@ -29,6 +29,7 @@ from agentgym.cli import (
 )
 from agentgym.cli.options import expand_at_files
 from agentgym.cli.output import configure_logging
+from agentgym.errors import InputError
 
 app = typer.Typer(
     name="agentgym",
@@ -83,4 +84,13 @@ def main() -> None:
     """Entry point; `agentgym.cli.ending` says how it ends."""
     arguments = expand_at_files(sys.argv[1:])
     verbose = "--verbose" in arguments or "-v" in arguments
-    sys.exit(ending.run(lambda: app(arguments), as_json="--json" in arguments, verbose=verbose))
+    sys.exit(ending.run(lambda: _run(arguments), as_json="--json" in arguments, verbose=verbose))
+
+
+def _run(arguments: list[str]) -> object:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{argument!a} is not UTF-8", hint="write it in UTF-8") from error
+    return app(arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ _documents: list[str] = []
 def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -> None:
     """Print `document` as JSON, or `human` as text."""
     if as_json:
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=str)
+        text = json.dumps(_finite(document), allow_nan=False, default=str)  # in ASCII: it may hold what UTF-8 cannot
         _documents.append(text)  # first, so that whatever interrupts the writing adds no second one
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
@@ -33,6 +34,17 @@ def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -
         if not stdout.is_terminal and "COLUMNS" not in os.environ:
             stdout.width = PIPE_WIDTH  # an argument of print() could only make it narrower
         stdout.print(human, soft_wrap=isinstance(human, str))
+
+
+def _finite(value: Any) -> Any:
+    """The same with numbers that JSON does not have (policies do write them into arguments) as their names."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
 
 
 def counted(count: int, noun: str) -> str:

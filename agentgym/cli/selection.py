@@ -20,6 +20,8 @@ from agentgym.errors import InputError
 from agentgym.store import TrajectoryFilter
 from agentgym.store.records import Termination
 
+_MOST = 2**31 - 1  # of an integer column
+
 _OPTIONS: dict[str, Any] = {
     "run_id": Annotated[str | None, typer.Option("--run-id", help="Only this run.")],
     "task": Annotated[str | None, typer.Option("--task", help="Only this task.")],
@@ -29,8 +31,12 @@ _OPTIONS: dict[str, Any] = {
     "reward_min": Annotated[float | None, typer.Option("--reward-min", help="Only rewards of at least this.")],
     "reward_max": Annotated[float | None, typer.Option("--reward-max", help="Only rewards of at most this.")],
     "verdict": Annotated[bool | None, typer.Option("--verdict/--no-verdict", help="With a reward, or without.")],
-    "version_min": Annotated[int | None, typer.Option("--version-min", help="Only policy versions from this on.")],
-    "version_max": Annotated[int | None, typer.Option("--version-max", help="Only policy versions up to this.")],
+    "version_min": Annotated[
+        int | None, typer.Option("--version-min", min=0, max=_MOST, help="Only versions from this on.")
+    ],
+    "version_max": Annotated[
+        int | None, typer.Option("--version-max", min=0, max=_MOST, help="Only versions up to this.")
+    ],
     "harness": Annotated[str | None, typer.Option("--harness", help="Only this harness digest.")],
     "parent": Annotated[str | None, typer.Option("--parent", help="Only children of this trajectory.")],
     "trainable": Annotated[bool, typer.Option("--trainable", help="Only what a trainer may read.")],

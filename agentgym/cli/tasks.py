@@ -19,7 +19,7 @@ from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open
 from agentgym.errors import AgentGymError
 from agentgym.tasks import Task, load_task
 from agentgym.tasks.loader import task_directories
-from agentgym.tasks.registry import RegisteredTask, Registry
+from agentgym.tasks.registry import RegisteredTask, Registry, Status
 from agentgym.tasks.report import ValidationReport
 from agentgym.tasks.validation import validate
 
@@ -43,7 +43,7 @@ def _remote_only(context: typer.Context) -> None:
 
 
 def list_tasks(
-    status: Annotated[str | None, typer.Option(help="Only registered, valid, rejected or error.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only tasks of this status.")] = None,
     split: Annotated[str | None, typer.Option(help="Only this split.")] = None,
     store: STORE = DEFAULT_STORE,
     as_json: JSON = False,

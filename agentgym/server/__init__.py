@@ -2,7 +2,7 @@
 
     uvicorn.run(create_app("runs/agentgym.db", ServerSettings()))
 
-    api/      resources under /v1: trajectories, tasks, runs, policies, reports, tokens, audit
+    api/      resources under /v1: trajectories, tasks, runs, training, evaluations, the machine, reports, tokens, audit
     access/   who may do what, and what every request passes first
     runs/     long work in processes of its own: launch, watch, stop, resume
     pages/    the same for people; templates/ and static/ are theirs

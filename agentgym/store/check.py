@@ -3,7 +3,8 @@
 The check rebuilds every call's prompt the slow and obvious way (token after token into one buffer), so that it does
 not trust the code it checks, and then proves for each trajectory:
 
-- its blobs have the right checksums and lengths, and the counts in the columns are those of the blobs;
+- its blobs have the right checksums and lengths, and the counts in the columns are those of the blobs, the others those that
+  were recorded;
 - the record obeys the contract (`agentgym.store.validate`): spans cover, events are honest, failures have no reward;
 - every generated token is an action token of exactly one sequence, with its own logprob (bit for bit) and version;
 - the tokens before a call's first action token are exactly its recorded prompt;
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.store.codec import decode_layout
-from agentgym.store.errors import CorruptError
-from agentgym.store.filter import COUNT_FIELDS, TrajectoryFilter, TrajectorySummary
+from agentgym.store.detail import seal, sealed
+from agentgym.store.errors import CorruptError, StoreError, StoreUnusableError
+from agentgym.store.filter import COUNT_FIELDS, RECORD_FIELDS, TrajectoryFilter, TrajectorySummary
 from agentgym.store.layout import TokenLayout
 from agentgym.store.records import Int32Array, ModelCall
 from agentgym.store.rows import decode_trajectory
@@ -67,21 +69,26 @@ def check_store(
     def corrupt(trajectory_id: str, error: CorruptError) -> None:
         found.append(Fault(trajectory_id, str(error)))
 
-    for summary, token_blob, detail_blob in store.iter_blobs(where, on_corrupt=corrupt):
-        trajectories += 1
-        try:
-            layout = decode_layout(token_blob)
-            derived = sequences_of_layout(
-                layout, trajectory_id=summary.id, reward=summary.reward, termination=summary.termination
-            )
-            messages = list(_trajectory_faults(summary, layout, derived, token_blob, detail_blob))
-            sequences += len(derived)
-            tokens += len(layout.stream)
-            actions += len(layout.logprobs)
-        except (CorruptError, TypeError, ValueError) as error:
-            messages = [str(error)]
-        found += [Fault(summary.id, message) for message in messages]
-        on_progress(summary.id)
+    try:
+        for summary, token_blob, detail_blob in store.iter_blobs(where, on_corrupt=corrupt):
+            trajectories += 1
+            try:
+                layout = decode_layout(token_blob)
+                derived = sequences_of_layout(
+                    layout, trajectory_id=summary.id, reward=summary.reward, termination=summary.termination
+                )
+                messages = list(_trajectory_faults(summary, layout, derived, token_blob, detail_blob))
+                sequences += len(derived)
+                tokens += len(layout.stream)
+                actions += len(layout.logprobs)
+            except (CorruptError, TypeError, ValueError) as error:
+                messages = [str(error)]
+            found += [Fault(str(summary.id), message) for message in messages]
+            on_progress(summary.id)
+    except StoreUnusableError:
+        raise
+    except StoreError as error:  # a torn page of the table itself: what was found until here is not lost
+        found.append(Fault("", f"the rest could not be read: {error.args[0]}"))
     return CheckReport(trajectories, sequences, tokens, actions, tuple(found), time.perf_counter() - start)
 
 
@@ -91,6 +98,9 @@ def _trajectory_faults(
     trajectory = decode_trajectory(summary, token_blob, detail_blob)
     yield from faults(trajectory, layout)
     yield from _count_faults(summary, layout, len(trajectory.steps))
+    kept = sealed(detail_blob)
+    if kept is not None and kept != seal({name: getattr(summary, name) for name in RECORD_FIELDS}):
+        yield f"the columns are not those that were recorded (one of {', '.join(RECORD_FIELDS)} was changed)"
     yield from _sequence_faults(trajectory.calls, layout, derived)
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from agentgym.store.engine import connect, reading, store_url, writing
 from agentgym.store.errors import StoreNotFoundError, StoreUnusableError
-from agentgym.store.schema import SCHEMA_VERSION
+from agentgym.store.schema import KNOWN_SCHEMAS, SCHEMA_VERSION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_KEY = 0x6167656E74  # "agent"
@@ -87,6 +87,9 @@ def _refuse_foreign(path: Path) -> None:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if found >= {"alembic_version", "trajectory"}:
+                for (revision,) in connection.execute("SELECT version_num FROM alembic_version"):
+                    refuse_newer(revision)
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
@@ -105,7 +108,7 @@ def _foreign(path: str) -> StoreNotFoundError:
 
 def refuse_newer(revision: str | None) -> None:
     """Raise StoreError where `revision` is not one this code can read or upgrade."""
-    if revision is not None and revision > SCHEMA_VERSION:
+    if revision is not None and revision not in KNOWN_SCHEMAS:
         raise StoreUnusableError(
             f"store is from a newer agentgym (schema {revision}, this one knows {SCHEMA_VERSION})",
             hint="upgrade agentgym; nothing in the store was changed",

@@ -16,6 +16,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 SCHEMA_VERSION = "0005"
+KNOWN_SCHEMAS = tuple(f"{number:04}" for number in range(1, int(SCHEMA_VERSION) + 1))
 """The newest revision in `migrations/versions/`."""
 
 metadata = sa.MetaData()

@@ -28,7 +28,7 @@ from agentgym.store import credit, states
 from agentgym.store.codec import decode_layout
 from agentgym.store.credit import CreditEntry, TokenCredit
 from agentgym.store.engine import reading, writing
-from agentgym.store.errors import NotFoundError, StoreError, TakenError
+from agentgym.store.errors import NotFoundError, StoreError, StoreUnusableError, TakenError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
 from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory
@@ -162,12 +162,18 @@ class Store:
         """What the database itself finds wrong: damaged pages of an SQLite file, bodies that belong to no
         trajectory."""
         found: list[str] = []
-        with reading(self.engine) as connection:
+        lost = sa.select(bodies.c.trajectory_id).where(bodies.c.trajectory_id.not_in(sa.select(rows.c.id)))
+        try:
             if self.engine.dialect.name == "sqlite":
-                answers = connection.exec_driver_sql("PRAGMA quick_check").scalars()
-                found += [f"SQLite: {answer}" for answer in answers if answer != "ok"]
-            lost = sa.select(bodies.c.trajectory_id).where(bodies.c.trajectory_id.not_in(sa.select(rows.c.id)))
-            found += [f"body {one} belongs to no trajectory" for one in connection.execute(lost).scalars()]
+                with reading(self.engine) as connection:
+                    for answer in connection.exec_driver_sql("PRAGMA quick_check").scalars():
+                        found += [f"SQLite: {answer}"] if answer != "ok" else []
+            with reading(self.engine) as connection:
+                found += [f"body {one} belongs to no trajectory" for one in connection.execute(lost).scalars()]
+        except StoreUnusableError:
+            raise
+        except StoreError as error:  # the pages that this needs are torn themselves
+            found.append(f"not looked at to the end: {error.args[0]}")
         return found
 
     def put_document(self, digest: str, kind: str, content: Mapping[str, Any]) -> None:

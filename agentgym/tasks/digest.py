@@ -11,18 +11,26 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from agentgym.errors import InputError
+
 CACHE_DIRECTORIES = frozenset({"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git", "node_modules"})
 CACHE_FILES = (".pyc", ".pyo", ".DS_Store", "~")
 
 
 def content_files(root: Path) -> Iterator[Path]:
-    """Every file and link below `root` that counts as content, in sorted order of its relative POSIX path."""
+    """Every file and link below `root` that counts as content, in sorted order of its relative POSIX path.
+
+    Raises InputError for a pipe, socket or device: reading it might never end.
+    """
     found: list[Path] = []
     for directory, names, files in os.walk(root):
         links = [name for name in names if os.path.islink(os.path.join(directory, name))]
         names[:] = [name for name in names if name not in CACHE_DIRECTORIES and name not in links]
         found.extend(Path(directory, name) for name in [*files, *links] if not name.endswith(CACHE_FILES))
-    yield from sorted(found, key=lambda path: path.relative_to(root).as_posix().encode())
+    for path in found:
+        if not path.is_symlink() and not path.is_file():
+            raise InputError(f"{path} is neither a file nor a link", hint="remove it from the directory")
+    yield from sorted(found, key=lambda path: path.relative_to(root).as_posix().encode("utf-8", "surrogateescape"))
 
 
 def tree_digest(root: Path, *, salt: bytes = b"", without: str | None = None) -> str:
@@ -34,9 +42,9 @@ def tree_digest(root: Path, *, salt: bytes = b"", without: str | None = None) ->
     for path in content_files(root):
         if path.relative_to(root).parts[0] == without:
             continue
-        name = path.relative_to(root).as_posix().encode()
+        name = os.fsencode(path.relative_to(root).as_posix())
         if path.is_symlink():
-            kind, data = b"l", os.readlink(path).encode()
+            kind, data = b"l", os.fsencode(os.readlink(path))
         else:
             kind, data = (b"x" if os.access(path, os.X_OK) else b"f"), path.read_bytes()
         total.update(b"%d:%b%b%d:" % (len(name), name, kind, len(data)))

@@ -59,7 +59,7 @@ def read_manifest(root: Path) -> Manifest:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise TaskError(f"{root} is no task directory: it has no task.toml") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise TaskError(f"{file} cannot be read: {error}") from error
     missing = list(missing_faults(document))
     try:
@@ -83,8 +83,12 @@ def _directory_faults(root: Path, manifest: Manifest) -> Iterator[str]:
     instruction = root / "instruction.md"
     if not instruction.is_file():
         yield "instruction.md: missing"
-    elif not instruction.read_text(encoding="utf-8", errors="replace").strip():
-        yield "instruction.md: empty"
+    else:
+        try:
+            if not instruction.read_text(encoding="utf-8").strip():
+                yield "instruction.md: empty"
+        except UnicodeDecodeError as error:
+            yield f"instruction.md: not UTF-8 ({error})"
     if manifest.environment.docker_image is None and not (root / "environment/Dockerfile").is_file():
         yield "environment: neither environment/Dockerfile nor environment.docker_image says what to run in"
 

@@ -8,11 +8,12 @@ find it again.*
     gateway.py       open episodes by key                 ask.py      a request and an answer, whatever API
     session.py       one episode: requests to calls       messages.py messages made canonical
     conversation.py  text of a client -> token ids        reading.py  sampled ids -> text and calls for a client
-    delivery.py      answers to clients that may be gone  refusal.py  what is answered instead
-    evidence.py      branches, and how much was delivered
+    delivery.py      answers to clients that may be gone  live.py     ... and what they may read before there is one
+    evidence.py      branches, and how much was delivered refusal.py  what is answered instead
 
     hosting.py       sandbox + key + whatever drives the agent, then our grade
-    agent.py         ... a program on this machine        desk.py     ... somebody who registers episodes over HTTP
+    agent.py         ... a program on this machine        program.py  its processes, which end with ours
+    desk.py          ... somebody who registers episodes over HTTP
     runner.py        episodes as the rollout engine runs them
     adapters/        files that run inside other people's agents
 

@@ -117,7 +117,9 @@ def _completion(gateway: Gateway, dialect: Dialect) -> Callable[[Request], Await
         session = gateway.session(_key(request))
         body = await _body(request, gateway.max_body)
         ask = dialect.read(body)
-        exchange = session.ask(ask, retry=_is_retry(request), key=request.headers.get("idempotency-key"))
+        exchange = session.ask(
+            ask, retry=_is_retry(request), key=request.headers.get("idempotency-key"), live=bool(body.get("stream"))
+        )
         setting = session.place.setting
         served = Served(setting.policy.model or setting.policy.name, setting.renderer)
         return await deliver(exchange, request, body, dialect, served, ping_s=gateway.ping_s)

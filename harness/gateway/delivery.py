@@ -1,20 +1,21 @@
 """Handing an answer to a client that may be gone before it has it.
 
 What was sampled is recorded either way; here it is decided whether somebody got it. A client that closes its connection while
-it waits stops waiting, and the generation goes on. A stream counts the characters it hands over; one that is closed before its
-last event was aborted there.
+it waits stops waiting, and the generation goes on. A stream hands text over while it is sampled, as far as it is sure
+(`live.py`). It counts the characters; one that is closed before its last event was aborted there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
-from harness.gateway.api.dialect import Body, Dialect, Event, Served
+from harness.gateway.api.dialect import PIECE, Body, Dialect, Event, Served
 from harness.gateway.ask import Answer
 from harness.gateway.evidence import Exchange
 from harness.gateway.refusal import Refusal
@@ -31,7 +32,7 @@ async def deliver(
     exchange.clients += 1
     try:
         streaming = bool(body.get("stream"))
-        answer = await _wait(exchange, request, ping_s if streaming else None)
+        answer = await _wait(exchange, request, ping_s if streaming else None)  # an error then still has its status
         if streaming:
             events = _stream(exchange, answer, body, dialect, served, ping_s)
             return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
@@ -47,16 +48,27 @@ async def deliver(
 
 
 async def _wait(exchange: Exchange, request: Request, patience: float | None) -> Answer | None:
-    """The answer; None where the client went away first, or patience ended."""
+    """The answer; None where the client went away first, there is text to begin with, or patience ended."""
     answer = asyncio.ensure_future(asyncio.shield(exchange.task))
     gone = asyncio.create_task(_disconnected(request))
+    text = asyncio.create_task(_text(exchange, 0) if patience is not None else asyncio.Event().wait())
+    tasks: set[asyncio.Future[Any]] = {answer, gone, text}
     try:
-        await asyncio.wait({answer, gone}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         return _outcome(answer) if answer.done() and not gone.done() else None
     finally:
-        for task in (answer, gone):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(answer, gone, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _text(exchange: Exchange, length: int) -> object:
+    """Returns once there is a piece of text behind the first `length` characters."""
+    if exchange.live is None:
+        return await asyncio.Event().wait()
+    while len(exchange.live.text) < length + PIECE:
+        await exchange.live.changed.wait()
+    return None
 
 
 def _outcome(answer: asyncio.Future[Answer]) -> Answer:
@@ -78,23 +90,52 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     """answer: None while it is being sampled; comments keep the connection meanwhile."""
     exchange.clients += 1
+    given: list[Event] = []
+    chars = 0
     try:
-        while answer is None:
-            done, _ = await asyncio.wait({exchange.task}, timeout=ping_s)
-            if not done:
-                yield b": sampling\n\n"
-                continue
+        while True:
+            events: list[Event] = []
             try:
-                answer = _outcome(exchange.task)
+                if answer is None and not exchange.task.done():
+                    events = await _begun(exchange, chars, body, dialect, served, ping_s)
+                    if not events:
+                        if not exchange.task.done():
+                            yield b": sampling\n\n"
+                        continue
+                else:
+                    answer = answer or _outcome(exchange.task)
+                    events = list(dialect.events(body, answer, served))
+                if events[: len(given)] != given:
+                    raise Refusal(500, "the answer does not begin with what was streamed of it", code="stream_broken")
             except Refusal as refusal:  # the status has been sent; an event has to say it
                 yield Event(dialect.refusal(refusal), name="error").encode()
                 return
-        chars = 0
-        for event in dialect.events(body, answer, served):
-            yield event.encode()
-            # Reached once the event before it has been taken: what a closed connection never took does not count.
-            chars += event.chars
-            exchange.sent = max(exchange.sent, chars)
-        exchange.whole = True
+            for event in events[len(given) :]:
+                yield event.encode()
+                # Reached once the event before it has been taken: what a closed connection never took does not count.
+                given.append(event)
+                chars += event.chars
+                exchange.sent = max(exchange.sent, chars)
+            if answer is not None:
+                exchange.whole = True
+                return
     finally:
         exchange.clients -= 1
+
+
+async def _begun(
+    exchange: Exchange, chars: int, body: Body, dialect: Dialect, served: Served, ping_s: float
+) -> list[Event]:
+    """All events up to the last that hands over text, as soon as there is a piece more than `chars`; none where the answer or
+    the time for a ping came first.
+    """
+    text = asyncio.create_task(_text(exchange, chars))
+    try:
+        await asyncio.wait({exchange.task, text}, timeout=ping_s, return_when=asyncio.FIRST_COMPLETED)
+        if not text.done() or exchange.live is None:
+            return []
+    finally:
+        text.cancel()
+    answer = exchange.live.answer(len(exchange.live.text) // PIECE * PIECE)
+    events = list(dialect.events(body, answer, served))
+    return events[: max(at for at, event in enumerate(events) if event.chars) + 1]

@@ -21,6 +21,7 @@ import numpy as np
 
 from agentgym.store.records import ContextEvent, Int32Array, ModelCall
 from harness.gateway.ask import Answer
+from harness.gateway.live import Live
 from harness.recorder import Recorder
 from harness.render import GuardedRenderer
 
@@ -29,12 +30,13 @@ from harness.render import GuardedRenderer
 class Exchange:
     """One request and its answer, however often it was asked for.
 
-    task: ends with the answer. key: the client's idempotency key. clients: how many wait for it or read it now. requests: how
-    often it came. sent: characters of the reply handed to a client. whole: some client got all of it. dropped: tokens sampled
-    after a stop string.
+    task: ends with the answer. key: the client's idempotency key. live: for who reads along. clients: how many wait for it or
+    read it now. requests: how often it came. sent: characters of the reply handed to a client. whole: some client got all of it.
+    dropped: tokens sampled after a stop string.
     """
 
     key: str | None = None
+    live: Live | None = None
     task: asyncio.Task[Answer] = field(init=False)
     clients: int = 0
     requests: int = 1

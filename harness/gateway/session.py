@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,10 @@ from harness.budget import Budget
 from harness.gateway.ask import Answer, Ask
 from harness.gateway.conversation import Conversation
 from harness.gateway.evidence import Exchange, settle
+from harness.gateway.live import Live
 from harness.gateway.reading import read
 from harness.gateway.refusal import Refusal
-from harness.policies.protocol import Generation, PolicyError
+from harness.policies.protocol import Generation, PolicyError, StreamingPolicy
 from harness.recorder import Recorder
 from harness.tools import TOOLS, Observation
 from harness.workplace import HarnessError, Workplace
@@ -94,15 +96,17 @@ class Session:
             "ended": self.ended,
         }
 
-    def ask(self, ask: Ask, *, retry: bool = False, key: str | None = None) -> Exchange:
-        """The answer to a request, under way. retry: the client says it asks again. key: its idempotency key."""
+    def ask(self, ask: Ask, *, retry: bool = False, key: str | None = None, live: bool = False) -> Exchange:
+        """The answer to a request, under way. retry: the client says it asks again. key: its idempotency key. live: it wants to
+        read along.
+        """
         known = self._known.get(ask.digest)
         if known is not None:
             abandoned = not known.whole and known.clients == 0
             if abandoned or retry or (key is not None and key == known.key):
                 known.requests += 1
                 return known
-        exchange = Exchange(key)
+        exchange = Exchange(key, Live(ask, self.place.setting.renderer) if live else None)
         exchange.task = asyncio.create_task(self._answer(ask, exchange))
         exchange.task.add_done_callback(lambda task: self._settle(ask, exchange))
         self._known[ask.digest] = exchange
@@ -182,8 +186,12 @@ class Session:
         sampling = self.record.sampling() if self.own_sampling else ask.sampling(self.record.sampling())
         room = self._budget.call_tokens(len(prompt))
         started_at = time.time()
-        generation = await self._generate(prompt, sampling, min(room, ask.max_tokens or room))
+        if exchange.live is not None:
+            exchange.live.begin(prompt)
+        generation = await self._generate(prompt, sampling, min(room, ask.max_tokens or room), exchange.live)
         answer = read(ask, prompt, generation, self.place.setting.renderer)
+        if exchange.live is not None:
+            answer = replace(answer, id=exchange.live.id, created=exchange.live.created)
         self.record.call(prompt, answer.generation, sampling, ContextEvent.APPEND, started_at)
         self._budget.spend(len(answer.generation.token_ids))
         exchange.dropped = len(generation.token_ids) - len(answer.generation.token_ids)
@@ -201,13 +209,16 @@ class Session:
             return self._conversation.raw_prompt(ask.text)
         return self._conversation.prompt(ask.messages, ask.tools)
 
-    async def _generate(self, prompt: Int32Array, sampling: Sampling, max_tokens: int) -> Generation:
+    async def _generate(self, prompt: Int32Array, sampling: Sampling, max_tokens: int, live: Live | None) -> Generation:
         setting = self.place.setting
+        generate: Callable[..., Awaitable[Generation]] = setting.policy.generate
+        if live is not None and isinstance(setting.policy, StreamingPolicy):
+            generate = partial(setting.policy.stream, on_tokens=live.take)
         timer = asyncio.timeout(self.deadline - time.monotonic())
         try:
             with self.record.phase("inference"):
                 async with timer:
-                    return await setting.policy.generate(
+                    return await generate(
                         prompt,
                         sampling=sampling,
                         max_tokens=max_tokens,

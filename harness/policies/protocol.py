@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agentgym.errors import AgentGymError
 from agentgym.store.records import FinishReason, Float32Array, Int32Array, PolicyKind, Sampling, VersionSpan
+
+OnTokens = Callable[[list[int]], None]
+"""Told token ids as they are sampled."""
 
 
 class PolicyError(AgentGymError):
@@ -56,3 +59,21 @@ class Policy(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class StreamingPolicy(Policy, Protocol):
+    """A policy that tells what it samples while it samples. Only the generation at the end is evidence."""
+
+    async def stream(
+        self,
+        prompt_token_ids: Int32Array,
+        *,
+        sampling: Sampling,
+        max_tokens: int,
+        stop_token_ids: Sequence[int],
+        episode_id: str,
+        on_tokens: OnTokens,
+    ) -> Generation:
+        """`generate`, told along the way. Raises PolicyError also where what was told cannot be kept."""
+        ...

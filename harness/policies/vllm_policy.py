@@ -25,7 +25,7 @@ import numpy as np
 
 from agentgym.store.records import Int32Array, PolicyKind, Sampling, VersionSpan
 from harness.policies.probe import Scorer, checkpoint_scorer, probe_gap
-from harness.policies.protocol import Generation, PolicyError, PublishError
+from harness.policies.protocol import Generation, OnTokens, PolicyError, PublishError
 from harness.policies.vllm_server import Answer, VllmPolicyConfig, VllmServer
 
 __all__ = ["VllmPolicy", "VllmPolicyConfig"]
@@ -74,6 +74,29 @@ class VllmPolicy:
         episode_id: str,
     ) -> Generation:
         """Sample up to `max_tokens`, fewer where the context ends first. Raises PolicyError."""
+        return await self._sample(prompt_token_ids, sampling, max_tokens, stop_token_ids)
+
+    async def stream(
+        self,
+        prompt_token_ids: Int32Array,
+        *,
+        sampling: Sampling,
+        max_tokens: int,
+        stop_token_ids: Sequence[int],
+        episode_id: str,
+        on_tokens: OnTokens,
+    ) -> Generation:
+        """The same, told along the way; a server whose answers carry no labels tells nothing before the end."""
+        return await self._sample(prompt_token_ids, sampling, max_tokens, stop_token_ids, on_tokens)
+
+    async def _sample(
+        self,
+        prompt_token_ids: Int32Array,
+        sampling: Sampling,
+        max_tokens: int,
+        stop_token_ids: Sequence[int],
+        on_tokens: OnTokens | None = None,
+    ) -> Generation:
         room = self.context_length - len(prompt_token_ids)
         if len(prompt_token_ids) == 0 or max_tokens < 1 or room < 1:
             raise PolicyError(
@@ -85,11 +108,13 @@ class VllmPolicy:
         for _ in range(_ATTEMPTS):
             await self._open.wait()
             at_least = self.version
-            answer = await self.server.complete(prompt, sampling, min(max_tokens, room), stop)
+            answer = await self.server.complete(prompt, sampling, min(max_tokens, room), stop, on_tokens)
             versions = await self._version_spans(answer)
             if versions is not None and all(span.version >= at_least for span in versions):
                 return Generation(answer.token_ids, answer.logprobs, versions, answer.finish_reason)
             await self._restore()
+            if on_tokens is not None and len(answer.token_ids):
+                raise PolicyError(f"the server at {self.server.url} streamed what nobody's weights had sampled")
         raise PolicyError(f"the server at {self.server.url} keeps serving weights that nobody published to it")
 
     async def load_weights(self, path: Path, version: int, *, score: Scorer | None = None) -> float:

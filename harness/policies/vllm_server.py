@@ -19,8 +19,9 @@ token's logprob is exactly that of the weights it is labelled with. That needs `
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ from pydantic import Field
 
 from agentgym.config import Config
 from agentgym.store.records import FinishReason, Float32Array, Int32Array, Sampling
-from harness.policies.protocol import PolicyError
+from harness.policies.protocol import OnTokens, PolicyError
+from harness.policies.vllm_stream import StreamedAnswer
 
 _FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "abort": FinishReason.ABORT}
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
@@ -83,11 +85,20 @@ class VllmServer:
         self.labelled, self.first_label = self._probe()
 
     async def complete(
-        self, prompt: Sequence[int], sampling: Sampling, max_tokens: int, stop_token_ids: Sequence[int] = ()
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        max_tokens: int,
+        stop_token_ids: Sequence[int] = (),
+        on_tokens: OnTokens | None = None,
     ) -> Answer:
-        """Sample up to `max_tokens` after `prompt`. Raises PolicyError."""
+        """Sample up to `max_tokens` after `prompt`; a server with labels tells `on_tokens` along the way. Raises PolicyError."""
         path, body = self._request(list(prompt), sampling, max_tokens, list(stop_token_ids))
-        return _answer(await self.post(path, body), list(prompt), sampling)
+        if on_tokens is None or not self.labelled:
+            return _answer(await self.post(path, body), list(prompt), sampling)
+        streamed = StreamedAnswer(on_tokens)
+        await self.post(path, body | {"stream": True}, on_event=streamed.take)
+        return _answer(streamed.document, list(prompt), sampling)
 
     async def exchange(self, weights: Path, label: str) -> None:
         """Load other weights of the same model, from a path the server sees; running requests go on with them.
@@ -116,17 +127,39 @@ class VllmServer:
             await self._client.aclose()
             self._client = None
 
-    async def post(self, path: str, body: dict[str, Any] | None, *, busy: bool = True) -> Any:
-        """The JSON answer, or None where there is none; retried while the server is not there or (`busy`) overloaded."""
+    async def post(
+        self,
+        path: str,
+        body: dict[str, Any] | None,
+        *,
+        busy: bool = True,
+        on_event: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The JSON answer, or None where there is none; retried while the server is not there or (`busy`) overloaded.
+
+        on_event: gets each event of a streamed answer; one that is cut behind its first event is not asked for again.
+        """
         self._client = self._client or httpx.AsyncClient(
             headers=self._headers, timeout=self.config.timeout_s, limits=httpx.Limits(max_connections=None)
         )
-        failure = ""
+        failure, told = "", False
+
+        def tell(event: Any) -> None:
+            nonlocal told
+            told = True
+            assert on_event is not None
+            on_event(event)
+
         for attempt in range(self.config.retries + 1):
             try:
-                response = await self._client.post(self.url + path, json=body)
+                if on_event is None:
+                    response = await self._client.post(self.url + path, json=body)
+                else:
+                    response = await _read_events(self._client, self.url + path, body, tell)
             except httpx.TransportError as error:
                 failure = f"{type(error).__name__}: {error}"
+                if told:
+                    break
             else:
                 if response.is_success:
                     return response.json() if response.content else None
@@ -200,6 +233,24 @@ class VllmServer:
                 continue
             return generate, found.labels[-1][0] if found.labels else None
         raise AssertionError("the completions endpoint either answers or raises")
+
+
+async def _read_events(
+    client: httpx.AsyncClient, url: str, body: dict[str, Any] | None, tell: Callable[[Any], None]
+) -> httpx.Response:
+    """A response whose events have been told; one that is no success is read as a whole."""
+    async with client.stream("POST", url, json=body) as response:
+        if response.is_success:
+            async for line in response.aiter_lines():
+                if line.startswith("data: ") and line != "data: [DONE]":
+                    try:
+                        event = json.loads(line.removeprefix("data: "))
+                    except ValueError as error:
+                        raise PolicyError(f"{url} streamed what is no JSON: {line[:200]!r}") from error
+                    tell(event)
+            return httpx.Response(response.status_code)
+        await response.aread()
+        return response
 
 
 def _answer(answer: Any, prompt: list[int], sampling: Sampling) -> Answer:

@@ -86,6 +86,9 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         (["rollout", "tutorial-duration", "--polcy", "gold"], "No such option"),
         (["rollout", "tutorial-duration", *GOLD[2:], "--model", "nosuch"], "no directory, shipped name"),
         (["store", "show", "zzz"], "no trajectory"),
+        (["store", "show", "zzz\udcff"], "is not UTF-8"),
+        (["store", "ls", "--version-min", "99999999999999999999"], "less than or equal to 2147483647"),
+        (["tasks", "list", "--status", "vlaid"], "'valid'"),
         (["tasks", "import", "swe-bench", "none.jsonl"], "none.jsonl"),
         (["quickstart", "--model", "http://localhost:1"], "not a server"),
     ],
@@ -114,6 +117,9 @@ def test_an_unknown_key_of_a_file_names_the_nearest(store: Path, tmp_path: Path)
         (lambda task: _replace(task / "task.toml", "fail_to_pass", "fail_to_pas"), "fail_to_pas"),
         (lambda task: shutil.rmtree(task / "tests"), "tests"),
         (lambda task: (task / "instruction.md").unlink(), "instruction.md: missing"),
+        (lambda task: (task / "instruction.md").write_bytes(b"caf\xe9"), "instruction.md: not UTF-8"),
+        (lambda task: (task / "task.toml").write_text("x = " + "[" * 5000), "cannot be read"),
+        (lambda task: os.mkfifo(task / "tests" / "pipe"), "neither a file nor a link"),
     ],
 )
 def test_a_broken_task_says_what_is_wrong_and_is_not_entered(store: Path, tutorial: Path, change, says: str) -> None:

@@ -73,7 +73,7 @@ def server(tmp_path_factory, recorded, build) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
         log.close()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agentgym.store import check, codec
+from agentgym.store import Store, check, codec
 from agentgym.store.check import check_store
 from agentgym.store.codec import encode_calls
 from agentgym.store.filter import TrajectoryFilter
@@ -37,6 +37,34 @@ def test_a_wrong_column_is_found(store, make_trajectory) -> None:
         ("bad", "column tokens says 99, the blobs say 7"),
         ("bad", "column version_min says 1, the blobs say 7"),
     ]
+
+
+@pytest.mark.parametrize("column", [{"reward": 0.25}, {"task_id": "another"}, {"harness_digest": "sha256:00"}])
+def test_a_column_that_was_changed_alone_is_found(store, make_trajectory, column) -> None:
+    store.add(make_trajectory(id="good"))
+    store.add(make_trajectory(id="bad"))
+    with store.engine.begin() as connection:
+        connection.execute(rows.update().where(rows.c.id == "bad").values(**column))
+    [fault] = check_store(store).faults
+    assert fault.trajectory_id == "bad"
+    assert "not those that were recorded" in fault.message
+
+
+def test_what_was_found_before_a_torn_page_is_told(tmp_path, make_trajectory) -> None:
+    path = tmp_path / "torn.db"
+    with Store.open(path) as store:
+        for number in range(40):
+            store.add(make_trajectory(id=f"t{number}"))
+        with store.engine.begin() as connection:
+            root = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'trajectory'").scalar()
+            size = connection.exec_driver_sql("PRAGMA page_size").scalar()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * 64)
+    with Store.open(path, create=False) as store:
+        messages = [fault.message for fault in check_store(store).faults]
+    assert any("could not be read" in message for message in messages)
+    assert any(message.startswith("not looked at to the end") for message in messages)
 
 
 def test_damaged_lost_and_unknown_rows_are_found_by_id_and_the_rest_is_checked(store, make_trajectory) -> None:

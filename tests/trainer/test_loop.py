@@ -100,6 +100,25 @@ def test_a_torn_checkpoint_costs_one_step_not_the_run(policy_dir, store_url, tmp
     assert [json.loads(line)["step"] for line in report.metrics_path.read_text().splitlines()] == [1, 2]
 
 
+def test_a_torn_checkpoint_of_a_later_step_costs_no_new_one(policy_dir, store_url, tmp_path) -> None:
+    """Given only torn debris, then the run begins anew, and what it saves is not what is cleared away."""
+    output = tmp_path / "out"
+    torn = output / "step-000010"
+    torn.mkdir(parents=True)
+    (torn / "manifest.json").write_text('{"state.json": ')
+    report = train(config(policy_dir, store_url, output, keep_checkpoints=1))
+    assert checkpoint.newest(output) == report.checkpoint == output / "step-000001"
+
+
+def test_a_line_of_metrics_that_was_cut_off_is_dropped(policy_dir, store_url, tmp_path) -> None:
+    output = tmp_path / "out"
+    report = train(config(policy_dir, store_url, output))
+    with report.metrics_path.open("a") as file:
+        file.write('{"step": 2, "policy_lo')
+    report = train(config(policy_dir, store_url, output))
+    assert [json.loads(line)["step"] for line in report.metrics_path.read_text().splitlines()] == [1, 2]
+
+
 def test_old_checkpoints_are_removed(policy_dir, store_url, tmp_path) -> None:
     train(config(policy_dir, store_url, tmp_path / "out", steps=3, batch_trajectories=2, keep_checkpoints=2))
     assert sorted(path.name for path in (tmp_path / "out").glob("step-*")) == ["step-000002", "step-000003"]

@@ -7,6 +7,7 @@ trajectory that the format has no room for, or whose bytes are damaged, is left 
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -77,6 +78,8 @@ def export(
         else:
             _files(trajectories, documents[format], target, report, on_progress)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # the machine's, not the user's
         raise TransferError(f"cannot write {target}: {error.strerror or error}") from error
     return report
 

@@ -49,7 +49,9 @@ class Dialect(Protocol):
         ...
 
     def events(self, body: Body, answer: Answer, served: Served) -> Iterator[Event]:
-        """The answer as a stream."""
+        """The answer as a stream. An answer that begins with another's content, and is the same otherwise, begins with its events
+        up to the last that hands over text (what an answer holds besides comes before its content only where it has reasoning).
+        """
         ...
 
     def refusal(self, refusal: Refusal) -> dict[str, Any]: ...
@@ -69,7 +71,11 @@ def check_parameters(body: Body, known: frozenset[str], fixed: Mapping[str, tupl
             raise unsupported(name, value, "no such parameter")
 
 
-def pieces(text: str, size: int = 24) -> Iterator[str]:
-    """Text in parts, as a stream hands it over."""
+PIECE = 12
+"""Characters of one part of a stream."""
+
+
+def pieces(text: str, size: int = PIECE) -> Iterator[str]:
+    """Text in parts, as a stream hands it over; the parts of its beginning are the first of its own."""
     for start in range(0, len(text), size):
         yield text[start : start + size]

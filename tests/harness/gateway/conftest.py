@@ -35,12 +35,15 @@ TOOL = {
 
 @dataclass
 class Typist:
-    """A policy that says what it is told to, whoever asks; remembers every prompt. hold: answers wait for it."""
+    """A policy that says what it is told to, whoever asks; remembers every prompt. hold: answers wait for it. rest: so does the
+    second half of one that is streamed.
+    """
 
     renderer: GuardedRenderer
     turns: list[list[int] | Exception] = field(default_factory=list)
     prompts: list[list[int]] = field(default_factory=list)
     hold: asyncio.Event = field(default_factory=asyncio.Event)
+    rest: asyncio.Event = field(default_factory=asyncio.Event)
     name: str = "typist"
     kind: PolicyKind = PolicyKind.MODEL
     model: str = "typist-1"
@@ -49,6 +52,7 @@ class Typist:
 
     def __post_init__(self) -> None:
         self.hold.set()
+        self.rest.set()
 
     def say(self, text: str = "", *calls: tuple[str, dict[str, object]]) -> list[int]:
         self.turns.append(assistant_turn(self.renderer, text, list(calls)))
@@ -67,6 +71,16 @@ class Typist:
         cut = FinishReason.STOP if len(turn) <= max_tokens else FinishReason.LENGTH
         logprobs = -np.linspace(0.1, 1, len(ids), dtype=np.float32)
         return Generation(ids, logprobs, (VersionSpan(self.version, 0, len(ids)),) if len(ids) else (), cut)
+
+    async def stream(self, prompt_token_ids, *, on_tokens, **options) -> Generation:
+        answer = await self.generate(prompt_token_ids, **options)
+        ids = answer.token_ids.tolist()
+        for number, token in enumerate(ids):
+            if number == len(ids) // 2:
+                await self.rest.wait()
+            on_tokens([token])
+            await asyncio.sleep(0)
+        return answer
 
     async def end_episode(self, episode_id: str) -> None: ...
 

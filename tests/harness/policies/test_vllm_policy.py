@@ -102,6 +102,18 @@ def scaled(directory: Path, factor: float, target: Path) -> PreTrainedModel:
 
 
 @with_server
+async def test_a_streamed_answer_is_told_token_by_token_and_recorded_as_a_whole(served, reference, tokenizer) -> None:
+    prompt, sampling = prompt_of(tokenizer, "Tell a story."), Sampling(seed=5)
+    told: list[list[int]] = []
+    options = {"sampling": sampling, "max_tokens": 24, "stop_token_ids": (), "episode_id": "a"}
+    answer = await served.stream(prompt, on_tokens=told.append, **options)
+    assert [token for ids in told for token in ids] == answer.token_ids.tolist()
+    assert len(told) > 4
+    assert answer.versions == (VersionSpan(0, 0, 24),)
+    assert gap(reference, prompt, answer, sampling) < 1e-3
+
+
+@with_server
 async def test_a_generation_crosses_a_weight_update_and_says_where(
     served, untied_dir, reference, tokenizer, tmp_path: Path
 ) -> None:

@@ -13,8 +13,12 @@ import pytest
 from transformers import AddedToken, AutoTokenizer
 
 from agentgym.models import pull
-from agentgym.store.records import ContextEvent
+from agentgym.store.records import ContextEvent, FinishReason, VersionSpan
 from harness.context import Context
+from harness.gateway.ask import Ask
+from harness.gateway.live import Live
+from harness.gateway.reading import read
+from harness.policies.protocol import Generation
 from harness.profile import load_profile
 from harness.render import RenderError, assistant_turn, load_renderer
 
@@ -165,6 +169,21 @@ def test_what_was_never_a_call_is_answered_as_a_user(case_renderer, context):
     kept = [*before, *(sampled if context.event is ContextEvent.APPEND else sampled[:-1])]
     assert context.prompt[: len(kept)].tolist() == kept
     assert "Make exactly one call." in case_renderer.decode(context.prompt.tolist())
+
+
+def test_what_a_stream_hands_over_early_is_how_the_answer_begins(case_renderer, context):
+    """In every dialect, token by token; a call is no part of it."""
+    user = {"role": "user", "content": "u"}
+    ask = Ask(messages=(user,), tools=tuple(load_profile("default").tool_specs), read_calls=True)
+    for prose in ("I look at the files first.", ""):
+        sampled = np.asarray(assistant_turn(case_renderer, prose, [("bash", {"command": "ls -l"})]), np.int32)
+        logprobs, spans = np.zeros(len(sampled), np.float32), (VersionSpan(0, 0, len(sampled)),)
+        answer = read(ask, context.prompt, Generation(sampled, logprobs, spans, FinishReason.STOP), case_renderer)
+        live = Live(ask, case_renderer)
+        live.begin(context.prompt)
+        for token in sampled.tolist():
+            live.take([token])
+            assert answer.content.startswith(live.text)
 
 
 def test_garbage_is_parsed_without_raising(case_renderer, context, case_tokenizer):
