@@ -17,10 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agentgym.sandbox.protocol import ImageError
+
 logger = logging.getLogger(__name__)
 
 _BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 _SYSTEM_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_PIP_S = 300.0
 _PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout", "retries", "proxy")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 IMAGE_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -45,9 +48,13 @@ def extra_certificates(known_bundle: Path) -> list[str]:
 @cache
 def pip_settings() -> dict[str, str]:
     """pip's settings on this host that make sense in an image: key of `[global]` -> value."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False, timeout=60
-    ).stdout
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PIP_S).stdout
+    except subprocess.TimeoutExpired as error:
+        raise ImageError(
+            f"pip did not tell its settings within {_PIP_S} s", hint="is this machine overloaded?"
+        ) from error
     settings: dict[str, str] = {}
     for line in listed.splitlines():
         name, separator, value = line.partition("=")
