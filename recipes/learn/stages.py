@@ -131,7 +131,7 @@ class Plan:
         """The result of a command, run now unless it was run before. None in a dry run."""
         if (known := self.result(name)) is not None:
             return known
-        words = [*command, *_words(options | {"store": self.settings.store})]
+        words = [*command, *_words({**options, "store": self.settings.store})]
         if config is not None:
             file = self.out / "config" / f"{name}.toml"
             file.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in config.items() if value is not None))
