@@ -181,6 +181,7 @@ def _open(config: TrainConfig, ranks: Ranks) -> tuple[Learner, TrainState, Path]
             hint="name another output directory, or remove this one",
         )
     if found is not None:
+        _log.info("going on from %s; the model %s is what this run began with, and is not read", found, config.model)
         learner, state = checkpoint.load(found, config, ranks)
         return learner, state, found / "policy"
     if torn := sorted(path.name for path in config.output.glob("step-*")):

@@ -29,7 +29,7 @@ def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
         path = Path(str(target.database))
         if path.is_dir():
             raise StoreNotFoundError(f"{path} is a directory, not a store", hint=f"name a file: {path / 'agentgym.db'}")
-        if not create and not path.exists():
+        if not create and (not path.exists() or path.stat().st_size == 0):
             raise StoreNotFoundError(
                 f"there is no store at {path}", hint="run `agentgym rollout`, or name another path"
             )

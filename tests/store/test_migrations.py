@@ -154,6 +154,14 @@ def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
     assert text.read_text().startswith("not a database")
 
 
+def test_an_empty_file_is_no_store_to_read_and_stays_empty(tmp_path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with pytest.raises(StoreError, match="there is no store"):
+        Store.open(path, create=False)
+    assert path.read_bytes() == b""
+
+
 @pytest.mark.parametrize("tables", [["cookies"], ["cookies", "alembic_version"], ["alembic_version"]])
 def test_a_foreign_database_is_refused_without_a_byte_of_it_being_changed(tmp_path: Path, tables: list[str]) -> None:
     foreign = tmp_path / "other.db"
