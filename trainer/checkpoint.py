@@ -112,8 +112,9 @@ def save(output: Path, learner: Learner, state: TrainState, *, source: Path, kee
         raise CheckpointError(
             f"cannot write checkpoint {final}: {error}", hint="free disk space, then resume"
         ) from error
-    others = [path for path in sorted(output.glob("step-*")) if path != final and is_whole(path)]
-    for old in others[: len(others) - (keep - 1)]:
+    # One of a later step is torn: this run did not go on from it. To ask each whether it is whole would mean to hash it.
+    earlier = [path for path in sorted(output.glob("step-*")) if path.name < final.name]
+    for old in earlier[: max(0, len(earlier) - (keep - 1))]:
         shutil.rmtree(old)
     return final
 
