@@ -99,7 +99,7 @@ def _trajectory_faults(
     yield from faults(trajectory, layout)
     yield from _count_faults(summary, layout, len(trajectory.steps))
     kept = sealed(detail_blob)
-    if kept is not None and kept != seal({name: getattr(summary, name) for name in RECORD_FIELDS}):
+    if kept is not None and kept != seal(summary):
         yield f"the columns are not those that were recorded (one of {', '.join(RECORD_FIELDS)} was changed)"
     yield from _sequence_faults(trajectory.calls, layout, derived)
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from agentgym.store.container import pack, unpack
 from agentgym.store.errors import CorruptError, StoreError
-from agentgym.store.filter import RECORD_FIELDS
+from agentgym.store.filter import RECORD_FIELDS, TrajectorySummary
 from agentgym.store.records import Step, Trajectory
 
 _STEP_FIELDS = ("call_index", "tool", "observation", "valid", "exit_code", "duration", "truncated", "tree_hash")
@@ -54,19 +53,19 @@ def encode_detail(trajectory: Trajectory) -> bytes:
             f"trajectory {trajectory.id}: step arguments or metadata hold a value without JSON form ({error})",
             hint="keep arguments and metadata to dicts, lists, strings, numbers, booleans and None",
         ) from error
-    columns = {name: getattr(trajectory, name) for name in RECORD_FIELDS}
-    return pack({"JSON": text.encode("ascii"), "COLS": seal(columns)})
+    return pack({"JSON": text.encode("ascii"), "COLS": seal(trajectory)})
 
 
-def seal(columns: Mapping[str, Any]) -> bytes:
+def seal(record: Trajectory | TrajectorySummary) -> bytes:
     """SHA-256 of the columns that stand nowhere else, by name; a number is the same as integer and as float."""
+    columns = {name: getattr(record, name) for name in RECORD_FIELDS}
     told = {name: float(value) if isinstance(value, int | float) else value for name, value in columns.items()}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
 
 
 def sealed(blob: bytes) -> bytes | None:
     """The seal in a detail blob; None where it was written before there were seals. Raises CorruptError."""
-    return unpack(blob).get("COLS")
+    return unpack(blob, only="COLS").get("COLS")
 
 
 def decode_detail(blob: bytes) -> dict[str, Any]:

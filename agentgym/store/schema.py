@@ -6,9 +6,8 @@ order of every stream and ends every index, so that a reader pages by key and ho
 by age also carries what is asked of outcomes: a filter for something rare is answered from it without the rows.
 
 `training_metric` and `token_credit` are what learners tell people, `trajectory_states` is what a replay found out about the
-workspace; nothing that learns reads them back. The `server_` tables
-are the REST server's memory: tokens, launched runs, answers to repeated requests, writes. They lie here so that several
-servers on one store share them.
+workspace; nothing that learns reads them back. The `server_` tables are the REST server's memory: tokens, launched runs,
+answers to repeated requests, writes. They lie here so that several servers on one store share them.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 SCHEMA_VERSION = "0005"
-KNOWN_SCHEMAS = tuple(f"{number:04}" for number in range(1, int(SCHEMA_VERSION) + 1))
 """The newest revision in `migrations/versions/`."""
+KNOWN_SCHEMAS = tuple(f"{number:04}" for number in range(1, int(SCHEMA_VERSION) + 1))
 
 metadata = sa.MetaData()
 

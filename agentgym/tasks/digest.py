@@ -30,7 +30,7 @@ def content_files(root: Path) -> Iterator[Path]:
     for path in found:
         if not path.is_symlink() and not path.is_file():
             raise InputError(f"{path} is neither a file nor a link", hint="remove it from the directory")
-    yield from sorted(found, key=lambda path: path.relative_to(root).as_posix().encode("utf-8", "surrogateescape"))
+    yield from sorted(found, key=lambda path: os.fsencode(path.relative_to(root).as_posix()))
 
 
 def tree_digest(root: Path, *, salt: bytes = b"", without: str | None = None) -> str:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
@@ -14,8 +14,9 @@ from fastapi.responses import StreamingResponse
 from agentgym.server.access.scopes import needs_read
 from agentgym.server.api.query import AStore, Wanted
 from agentgym.server.problem import described
-from agentgym.store import NotFoundError, Store, TrajectoryFilter
+from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.transfer.document import dumps, to_document
+from agentgym.store.transfer.export import HarnessDocuments
 from agentgym.store.transfer.rows import LeftOut, prediction_row
 
 router = APIRouter(tags=["trajectories"], dependencies=[Depends(needs_read)], responses=described(401, 403, 422, 429))
@@ -39,14 +40,9 @@ def export_trajectories(
 
 
 def _documents(store: Store, where: TrajectoryFilter) -> Iterator[str]:
-    harnesses: dict[str, dict[str, Any] | None] = {}
+    harness = HarnessDocuments(store)
     for one in store.iter(where):
-        if one.harness_digest not in harnesses:
-            try:
-                harnesses[one.harness_digest] = store.get_document(one.harness_digest)
-            except NotFoundError:
-                harnesses[one.harness_digest] = None
-        yield dumps(to_document(one, harnesses[one.harness_digest])) + "\n"
+        yield dumps(to_document(one, harness.document(one.harness_digest))) + "\n"
 
 
 def _predictions(store: Store, where: TrajectoryFilter) -> Iterator[str]:

@@ -56,7 +56,7 @@ def export(
     transcribe: the words of a trajectory, for atif and sft.
     """
     report = ExportReport(format)
-    harness = _Harness(store)
+    harness = HarnessDocuments(store)
     documents: dict[str, Callable[[Trajectory], Mapping[str, Any]]] = {
         "json": lambda one: to_document(one, harness.document(one.harness_digest)),
         "atif": lambda one: to_atif(one, transcribe(one)),
@@ -84,7 +84,7 @@ def export(
     return report
 
 
-class _Harness:
+class HarnessDocuments:
     """The harness documents of a run: few and repeated."""
 
     def __init__(self, store: Store) -> None:
@@ -92,6 +92,7 @@ class _Harness:
         self._known: dict[str, Mapping[str, Any] | None] = {}
 
     def document(self, digest: str) -> Mapping[str, Any] | None:
+        """None where the store has it not."""
         if digest not in self._known:
             try:
                 self._known[digest] = self._store.get_document(digest)
