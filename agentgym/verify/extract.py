@@ -61,9 +61,7 @@ def _diff(trees: Trees, pristine: Pristine, files: Mapping[str, File], task: Tas
     changes = _changes(trees, pristine, files)
     tree_hash = trees.write_tree(pristine.tree, changes)
     shared = {path: pristine.nodes[path] for path in changes if is_shared_config(path) and path in pristine.nodes}
-    blobs = trees.read_blobs([node.oid for node in shared.values()]) if shared else {}
-    before = {path: File(node.mode, blobs[node.oid]) for path, node in shared.items()}
-    owned = owned_changes(changes, before, task.test_paths, ())
+    owned = owned_changes(changes, trees.files(shared), task.test_paths, ())
     solution = trees.write_tree(pristine.tree, {path: file for path, file in changes.items() if path not in owned})
     diff = trees.diff(pristine.tree, solution)
     if len(diff) > max_bytes:

@@ -64,7 +64,7 @@ def _patched_tests(task: Task, material: BenchmarkMaterial, pristine: Pristine) 
             changes = trees.changes(pristine.tree, material.test_patch())
         except PatchDoesNotApply as error:
             raise TaskError(f"task {task.id}: its test patch does not fit its image: {error}") from error
-        patched: dict[str, File | None] = {**_files(trees, owned)}
+        patched: dict[str, File | None] = {**trees.files(owned)}
     patched |= {path: file for path, file in changes.items() if matches(path, task.test_paths)}
     return {path: file for path, file in patched.items() if file is not None}
 
@@ -94,7 +94,7 @@ def _plan(pristine: Pristine, task: Task, patch: Patch) -> Workspace:
         trees = Trees(Path(folder), base=pristine.repository)
         solution = trees.changes(pristine.tree, patch.diff)
         shared = {path: pristine.nodes[path] for path in solution if is_shared_config(path) and path in pristine.nodes}
-        owned = owned_changes(solution, _files(trees, shared), task.test_paths, hidden)
+        owned = owned_changes(solution, trees.files(shared), task.test_paths, hidden)
     final: dict[str, File | None] = {path: file for path, file in solution.items() if path not in owned}
     final |= {path: None for path in pristine.nodes if matches(path, task.test_paths) and path not in hidden}
     final |= hidden
@@ -120,11 +120,6 @@ def _in_the_way(pristine: Pristine, written: Iterable[str]) -> set[str]:
 def _parents(path: str) -> list[str]:
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _files(trees: Trees, nodes: Mapping[str, Node]) -> dict[str, File]:
-    blobs = trees.read_blobs(list(dict.fromkeys(node.oid for node in nodes.values()))) if nodes else {}
-    return {path: File(node.mode, blobs[node.oid]) for path, node in nodes.items()}
 
 
 async def lay(sandbox: Sandbox, task: Task, workspace: Workspace, beside: Mapping[str, File], ask: str = "") -> str:

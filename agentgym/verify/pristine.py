@@ -35,11 +35,12 @@ class Pristine:
 
     def ignore_rules(self) -> dict[str, bytes]:
         """The `.gitignore` files of the image; the agent's own do not count."""
-        paths = [
-            path for path, node in self.nodes.items() if path.split("/")[-1] == ".gitignore" and node.mode != "120000"
-        ]
-        blobs = Trees(self.repository).read_blobs([self.nodes[path].oid for path in paths]) if paths else {}
-        return {path: blobs[self.nodes[path].oid] for path in paths}
+        rules = {
+            path: node
+            for path, node in self.nodes.items()
+            if path.split("/")[-1] == ".gitignore" and node.mode != "120000"
+        }
+        return {path: file.data for path, file in Trees(self.repository).files(rules).items()}
 
 
 _loaded: dict[Path, Pristine] = {}

@@ -88,6 +88,11 @@ class Trees:
             position = header_end + 1 + size + 1
         return blobs
 
+    def files(self, nodes: Mapping[str, Node]) -> dict[str, File]:
+        """The content of these entries, by path; each blob is read once."""
+        blobs = self.read_blobs(list(dict.fromkeys(node.oid for node in nodes.values()))) if nodes else {}
+        return {path: File(node.mode, blobs[node.oid]) for path, node in nodes.items()}
+
     def write_tree(self, base: str | None, changes: Mapping[str, File | None]) -> str:
         """The tree that is `base` (None: empty) with `changes` laid over it (None: removed). Returns its oid."""
         zero = "0" * 40
@@ -130,9 +135,8 @@ class Trees:
         }
         nodes = {path: Node(meta[1], meta[3]) for path, meta in entries.items()}
         present = {path: node for path, node in nodes.items() if node.mode not in (ABSENT, SUBMODULE)}
-        blobs = self.read_blobs(list(dict.fromkeys(node.oid for node in present.values()))) if present else {}
         changed: dict[str, File | None] = {path: None for path, node in nodes.items() if node.mode == ABSENT}
-        return changed | {path: File(node.mode, blobs[node.oid]) for path, node in present.items()}
+        return changed | self.files(present)
 
     def ignored(self, rules: Mapping[str, bytes], paths: list[str]) -> set[str]:
         """Which of `paths` the `.gitignore` files in `rules` (path -> content) exclude."""
