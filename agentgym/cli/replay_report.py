@@ -89,16 +89,12 @@ def summary(done: Sequence[Replayed]) -> dict[str, Any]:
         found |= {"prompts": total, "identical_prompt_share": _share(same, total)}
     courses = [one.progress for one in done if one.progress]
     if courses:
-        solved, broken = (sum(step is not None for step in steps) for steps in _milestones(courses))
-        found |= {"ever_solved": solved, "broken_again": broken}
+        found["ever_solved"] = sum(one.solved_at is not None for one in courses)
+        found["broken_again"] = sum(one.broken_at is not None for one in courses)
     children = [child for one in done for child in one.children]
     if children:
         found |= {"children": len(children), "ended": dict(Counter(ended for _, ended, _ in children))}
     return found
-
-
-def _milestones(courses: Sequence[WorkspaceStates]) -> tuple[list[int | None], list[int | None]]:
-    return [one.solved_at for one in courses], [one.broken_at for one in courses]
 
 
 def page(done: Sequence[Replayed]) -> RenderableType:

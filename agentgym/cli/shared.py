@@ -81,7 +81,6 @@ def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: 
     if not tasks:
         raise TaskError(f"none of these tasks is in the split {split!r}", hint="agentgym tasks list; --split all")
     entries = {task.id: registry.get(task.digest) for task in tasks}
-    reports = {id_: entry.report for id_, entry in entries.items()}
     doubtful = [id_ for id_, entry in entries.items() if entry.status != "valid"]
     if doubtful and not any_status:
         shown = ", ".join(doubtful[:8]) + (f" and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
@@ -96,7 +95,7 @@ def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: 
             f"their images are whatever `latest` is today, so nothing can be trained on them: {listed}",
             hint="name a tag or a digest in environment/Dockerfile, or --any-status",
         )
-    return [with_measured_limits(task, reports[task.id]) for task in tasks]
+    return [with_measured_limits(task, entries[task.id].report) for task in tasks]
 
 
 def _current(entry: RegisteredTask, registry: Registry) -> Task:

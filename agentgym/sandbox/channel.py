@@ -277,21 +277,25 @@ class Channel:
         if self._closed:
             raise SandboxGone("the sandbox was closed while a call was on its way")
         for attempt in range(_RETRIES):
-            lane: Lane | None = None
             try:
-                lane = Lane(await self._open_stream())
-                await asyncio.wait_for(lane.hello(), 30.0)
-                return lane
-            except BaseException as error:
-                if lane is not None:
-                    lane.close()
-                if isinstance(error, SandboxGone) or not isinstance(error, TransportError | LaneClosed | TimeoutError):
-                    raise
+                return await self._greeted()
+            except SandboxGone:
+                raise
+            except (TransportError, LaneClosed, TimeoutError) as error:
                 if attempt + 1 == _RETRIES:
                     raise TransportError(f"no shell could be opened in the sandbox: {error}") from error
                 if attempt:
                     await self._make_room()
         raise AssertionError("unreachable")
+
+    async def _greeted(self) -> Lane:
+        lane = Lane(await self._open_stream())
+        try:
+            await asyncio.wait_for(lane.hello(), 30.0)
+        except BaseException:
+            lane.close()
+            raise
+        return lane
 
     async def _make_room(self) -> None:
         if self._rescue is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agentgym.sandbox.inventory import tree_size
-from agentgym.sandbox.protocol import SandboxError
+from agentgym.sandbox.watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -44,33 +44,25 @@ class Watched(Protocol):
 
 @dataclass(slots=True)
 class _Record:
+    id: str
     sandbox: Watched
     limit: int
     used: int = 0
     stopped_at: int | None = None
 
 
-class DiskWatch:
+class DiskWatch(Watch[_Record]):
     """Looks after sandboxes on one disk. place: a directory on it."""
 
     def __init__(self, place: Path) -> None:
+        super().__init__()
         self._place = place
-        self._records: dict[str, _Record] = {}
-        self._task: asyncio.Task[None] | None = None
         self._added = False
 
     def add(self, sandbox: Watched, limit: int) -> None:
         """limit: bytes."""
-        self._records[sandbox.id] = _Record(sandbox, limit)
         self._added = True
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look())
-
-    def remove(self, id_: str) -> None:
-        self._records.pop(id_, None)
-        if not self._records and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._begin(_Record(sandbox.id, sandbox, limit))
 
     async def _look(self) -> None:
         free_before, headroom = self._free(), 0
@@ -82,8 +74,7 @@ class DiskWatch:
                 free_before = max(free_before, free)
                 headroom = min(record.limit - record.used for record in self._records.values())
             if free_before - free >= max(headroom // 2, _LEAST_HEADROOM):
-                for record in list(self._records.values()):
-                    await self._judge(record)
+                await self._judge_all()
                 free_before = self._free()
                 headroom = min((r.limit - r.used for r in self._records.values() if r.used <= r.limit), default=0)
 
@@ -92,21 +83,16 @@ class DiskWatch:
         return status.f_bfree * status.f_frsize
 
     async def _judge(self, record: _Record) -> None:
-        try:
-            written = await record.sandbox.written()
-            if written is None:
-                return
-            record.used = await asyncio.to_thread(tree_size, written)
-            if record.used > 2 * record.limit:
-                logger.warning("sandbox %s wrote %d MB and is closed", record.sandbox.id, record.used >> 20)
-                await record.sandbox.close()
-            elif record.used <= record.limit:
-                record.stopped_at = None
-            elif record.stopped_at is None or record.used > record.stopped_at + _GROWTH:
-                record.stopped_at = record.used
-                logger.warning(
-                    "sandbox %s wrote %d MB; what runs in it is killed", record.sandbox.id, record.used >> 20
-                )
-                await record.sandbox.stop_writing()
-        except SandboxError as error:
-            logger.warning("sandbox %s cannot be looked after: %s", record.sandbox.id, error)
+        written = await record.sandbox.written()
+        if written is None:
+            return
+        record.used = await asyncio.to_thread(tree_size, written)
+        if record.used > 2 * record.limit:
+            logger.warning("sandbox %s wrote %d MB and is closed", record.id, record.used >> 20)
+            await record.sandbox.close()
+        elif record.used <= record.limit:
+            record.stopped_at = None
+        elif record.stopped_at is None or record.used > record.stopped_at + _GROWTH:
+            record.stopped_at = record.used
+            logger.warning("sandbox %s wrote %d MB; what runs in it is killed", record.id, record.used >> 20)
+            await record.sandbox.stop_writing()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agentgym.sandbox import cgroups
-from agentgym.sandbox.protocol import SandboxError
+from agentgym.sandbox.watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -44,37 +44,22 @@ class Watched(Protocol):
 
 @dataclass(slots=True)
 class _Record:
+    id: str
     sandbox: Watched
     groups: Sequence[Path] | None = None
     kills: deque[int] = field(default_factory=lambda: deque(maxlen=LOOKS + 1))
 
 
-class MemoryWatch:
+class MemoryWatch(Watch[_Record]):
     """Looks after the sandboxes of one backend."""
 
-    def __init__(self) -> None:
-        self._records: dict[str, _Record] = {}
-        self._task: asyncio.Task[None] | None = None
-
     def add(self, sandbox: Watched) -> None:
-        self._records[sandbox.id] = _Record(sandbox)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look())
-
-    def remove(self, id_: str) -> None:
-        self._records.pop(id_, None)
-        if not self._records and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._begin(_Record(sandbox.id, sandbox))
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            for record in list(self._records.values()):
-                try:
-                    await self._judge(record)
-                except SandboxError as error:
-                    logger.warning("sandbox %s cannot be looked after: %s", record.sandbox.id, error)
+            await self._judge_all()
 
     async def _judge(self, record: _Record) -> None:
         if record.groups is None:
@@ -82,5 +67,5 @@ class MemoryWatch:
         record.kills.append(cgroups.oom_kills(record.groups) or 0)
         if record.kills[-1] - record.kills[0] >= KILLS and cgroups.processes(record.groups) >= CROWD:
             record.kills.clear()
-            logger.warning("sandbox %s fights for memory; what runs in it is killed", record.sandbox.id)
+            logger.warning("sandbox %s fights for memory; what runs in it is killed", record.id)
             await record.sandbox.rescue()
