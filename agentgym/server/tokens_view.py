@@ -18,7 +18,7 @@ from agentgym.models import models_dir
 from agentgym.observe.text import visible
 from agentgym.store import CorruptError, NotFoundError, Store, Trajectory
 from agentgym.store.records import ContextEvent
-from agentgym.store.sequences import sequences
+from agentgym.store.sequences import Sequence, sequences
 
 
 class Tokenizer(Protocol):
@@ -64,9 +64,7 @@ def token_columns(trajectory: Trajectory, index: int) -> dict[str, Any]:
     logprobs: nats to four decimals (all digits are in the calls), null where the token was not sampled. pieces: text by
     token id, null where no tokenizer is here.
     """
-    found = sequences(trajectory)
-    if not 0 <= index < max(1, len(found)):
-        raise NotFoundError(f"trajectory {trajectory.id[:8]} has {len(found)} sequences, and no number {index}")
+    found = _sequences(trajectory, index)
     shared = {
         "trajectory_id": trajectory.id,
         "sequence": index,
@@ -102,9 +100,7 @@ def credit_columns(
     Of the newest update that the trajectory took part in, or of the one named. updates: all of them, newest first; without
     any, the columns are null. Raises NotFoundError.
     """
-    found = sequences(trajectory)
-    if not 0 <= index < max(1, len(found)):
-        raise NotFoundError(f"trajectory {trajectory.id[:8]} has {len(found)} sequences, and no number {index}")
+    found = _sequences(trajectory, index)
     entries = store.credit(trajectory.id)
     updates = [{"run_id": one.run_id, "step": one.step, "version": one.version} for one in entries]
     wanted = [one for one in entries if run_id in (None, one.run_id) and step in (None, one.step)]
@@ -123,6 +119,14 @@ def credit_columns(
         columns = {name: None if flat is None else _spread(flat[part], mask) for name, flat in numbers.items()}
     of = updates[entries.index(wanted[0])] if wanted else None
     return {"trajectory_id": trajectory.id, "sequence": index, "updates": updates, "of": of, **columns}
+
+
+def _sequences(trajectory: Trajectory, index: int) -> list[Sequence]:
+    """All of them; raises NotFoundError where none has this number."""
+    found = sequences(trajectory)
+    if not 0 <= index < max(1, len(found)):
+        raise NotFoundError(f"trajectory {trajectory.id[:8]} has {len(found)} sequences, and no number {index}")
+    return found
 
 
 def _spread(flat: np.ndarray, mask: np.ndarray) -> list[Any]:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
+from agentgym.tasks import toml
 from recipes.learn.families import snippet_sources
 from recipes.learn.serving import PolicyServer
 from recipes.learn.settings import LearnSettings
@@ -134,7 +135,9 @@ class Plan:
         words = [*command, *_words({**options, "store": self.settings.store})]
         if config is not None:
             file = self.out / "config" / f"{name}.toml"
-            file.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in config.items() if value is not None))
+            file.write_text(
+                "".join(f"{key} = {toml.value(value)}\n" for key, value in config.items() if value is not None)
+            )
             words = [*command, "--config", str(file)]
         print(f"── {name}: agentgym {shlex.join(words)}", file=sys.stderr, flush=True)
         if self.dry_run:
@@ -232,7 +235,3 @@ def _words(options: Mapping[str, Any]) -> list[str]:
         for name, value in options.items()
         for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
     ]
-
-
-def _toml(value: Any) -> str:
-    return json.dumps(value)  # strings, numbers, booleans and lists of them read the same in both

@@ -8,13 +8,13 @@ was restarted gets the published weights from it again.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentgym.tasks import toml
 from recipes.swe.settings import Benchmark, SweSettings
 
 PORT = 8000
@@ -75,7 +75,7 @@ def write_configs(settings: SweSettings) -> list[Path]:
         if command.config is not None:
             path = _config_path(settings, command.name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(_line(key, value) for key, value in command.config.items()))
+            path.write_text("".join(f"{key} = {toml.value(value)}\n" for key, value in command.config.items()))
             written.append(path)
     return written
 
@@ -129,7 +129,3 @@ def _config_path(s: SweSettings, name: str) -> Path:
 
 def _gpus(first: int, end: int) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ",".join(str(number) for number in range(first, end))}
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{key} = {json.dumps(value)}\n"  # strings, numbers, booleans and lists of them read the same in both

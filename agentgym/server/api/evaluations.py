@@ -16,10 +16,9 @@ from agentgym.observe.success import Estimate, Outcomes, compare, pass_at_k
 from agentgym.observe.text import json_safe
 from agentgym.server.access.scopes import needs_read, needs_run
 from agentgym.server.api.query import ALauncher, AStore, Text
-from agentgym.server.api.runs import Run, run_of
+from agentgym.server.api.runs import Run, launched
 from agentgym.server.problem import described
 from agentgym.server.repeat import IdempotentRoute
-from agentgym.server.runs.overview import run_info
 from agentgym.store import NotFoundError, Store, TrajectoryFilter
 from agentgym.store.engine import reading
 from agentgym.store.schema import trajectory as rows
@@ -78,7 +77,7 @@ def list_evaluations(store: AStore, limit: Annotated[int, Query(ge=1, le=1000)] 
 @router.post("/evaluations", status_code=201, dependencies=[Depends(needs_run)])
 def launch_evaluation(body: NewEvaluation, store: AStore, launcher: ALauncher) -> Run:
     """Measure a policy: a run of kind `eval`."""
-    return run_of(run_info(store, launcher, launcher.launch("eval", body.config, body.id).id))
+    return launched(store, launcher, "eval", body.config, body.id)
 
 
 @router.get("/evaluations/{run_id}", dependencies=[Depends(needs_read)])

@@ -17,11 +17,10 @@ from agentgym.observe.text import json_safe
 from agentgym.sandbox.protocol import BackendUnavailable
 from agentgym.server.access.scopes import needs_admin, needs_read, needs_run
 from agentgym.server.api.query import ALauncher, AStore
-from agentgym.server.api.runs import Run, run_of
+from agentgym.server.api.runs import Run, launched
 from agentgym.server.problem import described
 from agentgym.server.repeat import IdempotentRoute
 from agentgym.server.runs.launch import LaunchedRun
-from agentgym.server.runs.overview import run_info
 
 T = TypeVar("T")
 ENGINE_SECONDS = 10.0
@@ -95,7 +94,7 @@ def list_images() -> ImageList:
 @router.post("/images", status_code=201, dependencies=[Depends(needs_run)])
 def build_images(body: Build, store: AStore, launcher: ALauncher) -> Run:
     """Build the images of tasks, as a run; those that exist are left as they are."""
-    return run_of(run_info(store, launcher, launcher.launch("build", {"tasks": body.tasks}).id))
+    return launched(store, launcher, "build", {"tasks": body.tasks})
 
 
 @router.get("/sandboxes", dependencies=[Depends(needs_read)])
@@ -113,7 +112,7 @@ def list_sandboxes() -> SandboxList:
 @router.post("/sandboxes/reap", status_code=201, dependencies=[Depends(needs_admin)])
 def reap_sandboxes(store: AStore, launcher: ALauncher) -> Run:
     """Remove sandboxes whose owner is dead or whose time is over, in every backend that answers, as a run."""
-    return run_of(run_info(store, launcher, launcher.launch("reap", {}).id))
+    return launched(store, launcher, "reap", {})
 
 
 @router.get("/checkpoints", dependencies=[Depends(needs_read)])

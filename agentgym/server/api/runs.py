@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,10 +18,10 @@ from agentgym.server.problem import described
 from agentgym.server.repeat import IdempotentRoute
 from agentgym.server.runs.commands import RunKind, needs_admin
 from agentgym.server.runs.events import events
-from agentgym.server.runs.launch import LaunchedRun
+from agentgym.server.runs.launch import LaunchedRun, Launcher
 from agentgym.server.runs.overview import RunInfo, overview, run_info
 from agentgym.server.runs.series import curves
-from agentgym.store import NotFoundError
+from agentgym.store import NotFoundError, Store
 
 router = APIRouter(tags=["runs"], route_class=IdempotentRoute, responses=described(401, 403, 404, 409, 422, 429))
 _EXAMPLE = {"kind": "rollout", "config": {"tasks": ["tutorial-duration"], "rollouts": 4, "policy": "model"}}
@@ -100,8 +100,7 @@ def list_runs(
 def launch_run(body: Launch, store: AStore, launcher: ALauncher, who: Caller) -> Run:
     """Start a rollout, an evaluation, a training run, a replay, a validation or an import in a process of its own."""
     _admit(body.kind, who)
-    launched = launcher.launch(body.kind, body.config, body.id)
-    return run_of(run_info(store, launcher, launched.id))
+    return launched(store, launcher, body.kind, body.config, body.id)
 
 
 @router.get("/runs/{run_id}", dependencies=[Depends(needs_read)])
@@ -144,10 +143,10 @@ def get_log(run_id: str, launcher: ALauncher, tail: Annotated[int, Query(ge=1, l
 @router.get("/runs/{run_id}/result", dependencies=[Depends(needs_read)])
 def get_result(run_id: str, launcher: ALauncher) -> dict[str, Any]:
     """The document that the command of a launched run printed at its end: `agentgym KIND --json`."""
-    try:
-        return json_safe(json.loads((launcher.get(run_id).directory / "result.json").read_bytes()))
-    except (OSError, ValueError):
-        raise NotFoundError(f"run {run_id!r} has no result yet", hint="its log says how far it is") from None
+    found = launcher.get(run_id).result()
+    if found is None:
+        raise NotFoundError(f"run {run_id!r} has no result yet", hint="its log says how far it is")
+    return json_safe(found)
 
 
 @router.post("/runs/{run_id}/stop", dependencies=[Depends(needs_run)])
@@ -163,6 +162,13 @@ def resume_run(run_id: str, store: AStore, launcher: ALauncher, who: Caller) -> 
     _admit(launcher.get(run_id).kind, who)
     launcher.resume(run_id)
     return run_of(run_info(store, launcher, run_id))
+
+
+def launched(
+    store: Store, launcher: Launcher, kind: RunKind, config: Mapping[str, Any], run_id: str | None = None
+) -> Run:
+    """Start a run, and say what is known of it."""
+    return run_of(run_info(store, launcher, launcher.launch(kind, config, run_id).id))
 
 
 def _admit(kind: RunKind, who: TokenInfo) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -50,10 +49,7 @@ def _replayed(info: RunInfo) -> list[dict[str, Any]] | None:
     """Per trajectory, what a replay launched here found; None for any other run, or before it is done."""
     if info.launched is None or info.launched.kind != "replay":
         return None
-    try:
-        return json.loads((info.launched.directory / "result.json").read_bytes())["trajectories"]
-    except (OSError, ValueError, KeyError):
-        return None
+    return (info.launched.result() or {}).get("trajectories")
 
 
 def _observed(store: Store, run_id: str, most: int) -> tuple[Report, int]:

@@ -9,6 +9,7 @@ under its id: rollouts do what is missing, training goes on from its newest chec
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -51,6 +52,13 @@ class LaunchedRun:
     created_at: float
     started_at: float | None
     ended_at: float | None
+
+    def result(self) -> dict[str, Any] | None:
+        """The document that its command printed at its end; None before that."""
+        try:
+            return json.loads((self.directory / "result.json").read_bytes())
+        except (OSError, ValueError):
+            return None
 
 
 class Launcher:
@@ -103,13 +111,13 @@ class Launcher:
         return self.get(run_id)
 
     def get(self, run_id: str) -> LaunchedRun:
-        found = self._read(runs.c.id == run_id) if "\0" not in run_id else []
-        if not found:
+        found = self.find(run_id)
+        if found is None:
             raise NotFoundError(f"no launched run {run_id!r}")
-        return found[0]
+        return found
 
     def find(self, run_id: str) -> LaunchedRun | None:
-        found = self._read(runs.c.id == run_id)
+        found = self._read(runs.c.id == run_id) if "\0" not in run_id else []
         return found[0] if found else None
 
     def list(self) -> Sequence[LaunchedRun]:
