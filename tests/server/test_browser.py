@@ -23,6 +23,8 @@ from agentgym.store.credit import TokenCredit
 from agentgym.store.records import FinishReason, ModelCall, Sampling, Step, VersionSpan
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright.expect
+expect.set_options(timeout=30_000)  # as long as a page waits for anything else
 axe_package = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: agentgym doctor --for tests --fix")
@@ -127,7 +129,8 @@ def test_steps_are_reached_by_key_by_link_and_by_search(page) -> None:
     page.wait_for_selector("#step-9.current")
     page.keyboard.press("/")
     page.keyboard.type("needle44")  # far away: its text comes first
-    page.wait_for_function("document.getElementById('found').textContent === '1 of 45 calls'")
+    expect(page.locator("#found")).to_have_text("1 of 45 calls")
+    assert page.locator("#found").text_content() == "1 of 45 calls"
     assert page.locator(".turn:visible").count() == 1
 
 
@@ -139,7 +142,7 @@ def test_far_steps_are_named_at_once_and_their_text_comes_when_a_reader_comes_ne
     page.wait_for_selector("#step-40.current")
     assert "needle40" in page.locator("#step-40 .observation").inner_text()
     page.evaluate("document.querySelectorAll('.turn').forEach((one) => one.scrollIntoView())")
-    page.wait_for_function("document.querySelectorAll('.turn.shell').length === 0")
+    expect(page.locator(".turn.shell")).to_have_count(0)
     assert page.locator(".observation").count() == 45
 
 
@@ -197,7 +200,7 @@ def test_the_heat_map_shows_every_token_with_what_was_recorded(page, server) -> 
     page.keyboard.press("ArrowRight")
     assert f"position {at + 1} " in page.locator("#token").inner_text()
     page.evaluate("document.querySelectorAll('#heat .block').forEach((one) => one.scrollIntoView())")
-    page.wait_for_function("document.querySelectorAll('#heat .block:not([data-drawn])').length === 0")
+    expect(page.locator("#heat .block:not([data-drawn])")).to_have_count(0)
     assert page.locator("#heat i").count() == len(columns["ids"])
     assert page.locator("#heat i.s").count() == sum(columns["sampled"])
     page.select_option("#colour", "version")
