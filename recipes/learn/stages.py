@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
 from agentgym.tasks import toml
+from agentgym.tasks.mutation.mutants import Choice
 from recipes.learn.families import snippet_sources
 from recipes.learn.serving import PolicyServer
 from recipes.learn.settings import LearnSettings
@@ -67,9 +68,15 @@ class Plan:
     def make_tasks(self) -> None:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
-        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        sources = snippet_sources(s.rl_modules, Choice(frozenset(s.operators), s.max_lines))
+        options: dict[str, Any] = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        options |= {"max-lines": s.max_lines}
         options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
-        self.stage("tasks", ["tasks", "mutate", *snippet_sources(s.rl_modules)], options)
+        self.stage(
+            "tasks",
+            ["tasks", "mutate", *sources],
+            options,
+        )
 
     def cold_start(self) -> None:
         """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough."""
@@ -218,7 +225,7 @@ class Plan:
         return {"profile": str(PROFILE), "backend": self.settings.backend, "any_status": True, **self._seeded()}
 
     def _common(self) -> dict[str, Any]:
-        return {"profile": str(PROFILE), "any_status": True, **self._seeded()}
+        return {"profile": str(PROFILE), "any_status": True, "precision": self.settings.precision, **self._seeded()}
 
     def _seeded(self) -> dict[str, Any]:
         return {"seed": self.settings.seed, "store": str(self.settings.store)}
