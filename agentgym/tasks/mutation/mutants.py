@@ -63,7 +63,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which sites to use. operators: only these kinds of mistakes. max_lines: only in functions no longer than this. None: all."""
+    """Which sites to use. operators: only these kinds. max_lines: only in functions no longer than this. None: all."""
 
     operators: frozenset[str] | None = None
     max_lines: int | None = None
