@@ -112,7 +112,7 @@ class Plan:
             "run_id": self.arm,
             "tasks": self.tasks("train"),
             "task_split": "all",
-            "steps": s.rl.steps - self._taken(),
+            "steps": s.rl.steps - self._taken(self.arm),
             "batch_trajectories": s.rl.batch,
             "group_size": arm.group or s.rl.group,
             "credit": arm.credit,
@@ -186,9 +186,9 @@ class Plan:
     def serve(self, weights: Path) -> str:
         return "http://127.0.0.1:PORT" if self.dry_run else self.server.serve(weights.resolve())
 
-    def _taken(self) -> int:
-        """Updates an interrupted call has left checkpoints of."""
-        found = sorted((self.out / self.arm).glob("step-*"))
+    def _taken(self, run: str) -> int:
+        """Updates that earlier calls have left checkpoints of."""
+        found = sorted((self.out / run).glob("step-*"))
         return int(found[-1].name.removeprefix("step-")) if found else 0
 
     def _imitation(self, number: int) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class Plan:
             "credit": "constant",
             "min_reward": 1.0,
             "passes": 1000,
-            "steps": s.sft.steps_per_round,
+            "steps": number * s.sft.steps_per_round - self._taken("sft"),
             "batch_trajectories": s.sft.batch,
             "policy_learning_rate": s.sft.learning_rate,
             "keep_checkpoints": 1,
