@@ -126,10 +126,9 @@ def test_old_checkpoints_are_removed(policy_dir, store_url, tmp_path) -> None:
 
 def test_a_resumed_run_outlives_the_checkpoint_it_went_on_from(policy_dir, store_url, tmp_path) -> None:
     output, one = tmp_path / "out", {"batch_trajectories": 2, "keep_checkpoints": 1}
-    model = shutil.copytree(policy_dir, tmp_path / "model")
-    (model / "chat_template.jinja").write_text("{{ messages }}")
-    train(config(model, store_url, output, steps=1, **one))
-    report = train(config(model, store_url, output, steps=2, **one))
+    (policy_dir / "chat_template.jinja").write_text("{{ messages }}")
+    train(config(policy_dir, store_url, output, steps=1, **one))
+    report = train(config(policy_dir, store_url, output, steps=2, **one))
     assert report.checkpoint == output / "step-000003"
     assert (report.checkpoint / "policy/chat_template.jinja").exists()
 
