@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: one that is free.")] = 8000,
     auth: Annotated[
         bool | None, typer.Option("--auth/--no-auth", help="Ask for tokens (default: unless on loopback).")
     ] = None,
@@ -57,8 +57,9 @@ def serve(
             f"--no-auth on {host}: whoever reaches that address could start runs here",
             hint="leave it out, and make a token with `agentgym token create`",
         )
+    from agentgym.cli.serving import bind
+    from agentgym.cli.serving import serve as run
     from agentgym.server import ServerSettings
-    from agentgym.server.serving import serve as run
 
     settings = ServerSettings(
         auth=auth,
@@ -67,11 +68,13 @@ def serve(
         runs_dir=runs_dir,
         access_log=access_log,
     )
+    listening = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
-    stderr.print(f"http://{shown}:{port}/ shows {store}; Ctrl-C stops it", highlight=False)
+    stderr.print(f"http://{shown}:{listening.getsockname()[1]}/ shows {store}; Ctrl-C stops it", highlight=False)
     if auth:
         stderr.print("[dim]asks for a token: agentgym token create NAME --scope read[/]", highlight=False)
-    run(store, settings, host=host, port=port, workers=workers)
+    with listening:
+        run(store, settings, listening, workers=workers)
 
 
 def create(

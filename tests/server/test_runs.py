@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import subprocess
 import time
 import tomllib
 
@@ -14,6 +16,9 @@ import pytest
 
 from agentgym.server import ServerSettings, create_app
 from agentgym.server.runs.commands import command_line, toml
+from agentgym.server.runs.launch import STARTING_SECONDS
+from agentgym.store.engine import writing
+from agentgym.store.schema import server_run
 
 
 @pytest.fixture
@@ -73,6 +78,45 @@ async def test_a_stop_ends_the_command_and_a_kill_is_seen_as_lost(client) -> Non
     os.killpg(launcher.get("killed").pid, signal.SIGKILL)
     assert (await ended(client, "killed"))["process"]["status"] == "lost"
     assert (await client.post("/v1/runs/killed/stop")).status_code == 409
+
+
+def remember(client, **changes) -> None:
+    """Write a row of a launched run, as another server would have."""
+    row = {"id": "r", "kind": "rollout", "config": {}, "status": "running", "attempt": 1, "directory": "/nowhere"}
+    row |= {"host": socket.gethostname(), "created_at": time.time(), "started_at": time.time()}
+    with writing(client._transport.app.state.store.engine) as connection:
+        connection.execute(server_run.insert(), row | changes)
+
+
+async def test_a_run_of_another_machine_is_left_to_its_servers(client) -> None:
+    bystander = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        remember(client, host="elsewhere", pid=bystander.pid, pid_started="1")
+        answer = await client.post("/v1/runs/r/stop")
+        assert (answer.status_code, answer.json()["hint"]) == (409, "ask a server of that machine")
+        await asyncio.sleep(0.1)
+        assert bystander.poll() is None, "a process of this machine that happens to have its number was ended"
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+async def test_a_run_whose_server_died_before_it_had_a_process_is_lost_and_takes_no_place(client) -> None:
+    for name in ("r1", "r2"):
+        remember(client, id=name, started_at=time.time() - 2 * STARTING_SECONDS)
+    remember(client, id="fresh")
+    assert (await client.get("/v1/runs/r1")).json()["process"]["status"] == "lost"
+    assert (await client.post("/v1/runs/fresh/stop")).headers["retry-after"] == "1"
+    launched = await client.post("/v1/runs", json={"kind": "rollout", "id": "x", "config": {"tasks": ["no-such-task"]}})
+    assert launched.status_code == 201
+    await ended(client, "x")
+
+
+async def test_a_run_that_has_no_place_on_disk_is_failed_not_running(client, tmp_path) -> None:
+    (tmp_path / "runs").write_text("a file where the directory should be")
+    answer = await client.post("/v1/runs", json={"kind": "rollout", "id": "x"})
+    assert (answer.status_code, "could not be started" in answer.json()["detail"]) == (503, True)
+    assert (await client.get("/v1/runs/x")).json()["process"]["status"] == "failed"
 
 
 @pytest.mark.parametrize(
