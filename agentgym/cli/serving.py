@@ -26,6 +26,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from uvicorn.supervisors import Multiprocess
 
 from agentgym import logs
+from agentgym.cli.words import words
 from agentgym.errors import AgentGymError, InputError
 from agentgym.server import ServerSettings, create_app
 
@@ -45,7 +46,7 @@ def application() -> FastAPI:
     _end_with_the_parent()
     told = json.loads(os.environ[VARIABLE])
     settings = ServerSettings.model_validate(told["settings"])
-    return _hearing(create_app(told["store"], settings, shared=Path(told["shared"])))
+    return _hearing(create_app(told["store"], settings, words=words, shared=Path(told["shared"])))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -65,7 +66,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve(store: str, settings: ServerSettings, listening: socket.socket, *, workers: int) -> None:
     """Serve until a signal ends it. Raises StoreError where there is nothing to serve."""
-    app = create_app(store, settings)  # whatever answers: a wrong store is an error here, and once
+    app = create_app(store, settings, words=words)  # whatever answers: a wrong store is an error here, and once
     if workers == 1:
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(uvicorn.Config(lambda: _hearing(app), factory=True, **_OPTIONS)).run(sockets=[listening])

@@ -28,6 +28,7 @@ from agentgym.server.api.models import CallList, Detail, Summary, SummaryPage, T
 from agentgym.server.api.runs import Run, RunList
 from agentgym.server.api.system import Health, PolicyList
 from agentgym.server.api.training import Training
+from agentgym.store.transfer import save
 
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 ATTEMPTS = 4
@@ -37,6 +38,8 @@ PATIENCE = 120.0
 _PASSING = (429, 502, 503, 504)
 _QUIET = httpx.Timeout(30.0, read=60.0)
 """Of a stream of events: the server says something every 15 s."""
+_LONG = httpx.Timeout(30.0, read=600.0)
+"""Of an export: a filter may have to pass over many before the first that matches."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -112,16 +115,15 @@ class Client:
         return self._get(Training, f"/v1/training/{_part(run_id)}")
 
     def export(self, path: Path, **query: Any) -> None:
-        """Write matching trajectories as JSON lines; the file is there whole or not at all."""
-        partial = path.with_name(f".{path.name}.partial")
-        with self._http.stream("GET", "/v1/export", params=_said(query), timeout=None) as stream:
-            if stream.status_code >= 400:
-                stream.read()
-                raise refusal(stream)
-            with partial.open("wb") as file:
-                for chunk in stream.iter_bytes():
-                    file.write(chunk)
-        partial.replace(path)
+        """Write matching trajectories to a file, whole or not at all; `format` and the rest are as in `GET /v1/export`."""
+        try:
+            with self._http.stream("GET", "/v1/export", params=_said(query), timeout=_LONG) as stream:
+                if stream.status_code >= 400:
+                    stream.read()
+                    raise refusal(stream)
+                save(stream.iter_bytes(), path)
+        except httpx.TransportError as error:
+            raise _silent(self._http.base_url, error) from error
 
     def tasks(self, **query: Any) -> Iterator[TaskInfo]:
         cursor = None

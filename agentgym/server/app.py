@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,12 +21,24 @@ from agentgym.server.api.system import metrics
 from agentgym.server.measures import Measures
 from agentgym.server.runs.launch import Launcher
 from agentgym.server.settings import ServerSettings
-from agentgym.store import Store
+from agentgym.store import Store, TrajectoryFilter
+from agentgym.store.transfer import Transcribe
 from agentgym.tasks import Registry
 
-def create_app(store_url: str, settings: ServerSettings | None = None, *, shared: Path | None = None) -> FastAPI:
+Words = Callable[[Store, Registry, TrajectoryFilter, str | None], Transcribe]
+"""Makes words of what policies said, for exports of what a filter selects: with one model's tokenizer, or each with its own."""
+
+
+def create_app(
+    store_url: str,
+    settings: ServerSettings | None = None,
+    *,
+    words: Words | None = None,
+    shared: Path | None = None,
+) -> FastAPI:
     """The application over the store at `store_url` (SQLite path or SQLAlchemy URL).
 
+    words: needs tokenizers and the harness, so it comes from above; without it, exports say what the record itself says in words.
     shared: a directory of the processes that answer at one address, where they count together what the store does not hold.
 
     Opens the store at once, so that a wrong URL or a newer schema is an error here (StoreError) and not at the first
@@ -53,6 +65,7 @@ def create_app(store_url: str, settings: ServerSettings | None = None, *, shared
         redoc_url=None,
     )
     app.state.store, app.state.registry, app.state.settings = store, registry, settings
+    app.state.words = words
     app.state.ending = threading.Event()  # set once the server is to end: streams that would outlast it end then
     app.state.tokens, app.state.measures = Tokens(store.engine), measures
     app.state.launcher = Launcher(store.engine, store_url, settings)
