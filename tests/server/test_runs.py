@@ -168,6 +168,13 @@ def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
     ("kind", "config", "line"),
     [
         ("validate", {"tasks": ["a", "b"], "repeats": 2}, "tasks validate --repeats=2 --store s.db --json -- a b"),
+        (
+            "check",
+            {"run_id": "r1", "termination": ["submitted", "max_steps"]},
+            "store check --run-id=r1 --termination=submitted --termination=max_steps --store s.db --json",
+        ),
+        ("check", {}, "store check --store s.db --json"),
+        ("replay", {"run_id": "r1", "limit": 2}, "replay --run-id=r1 --limit=2 --store s.db --json --"),
         ("build", {"tasks": "a"}, "images build --store s.db --json -- a"),
         ("reap", {"backend": "local"}, "sandbox reap --backend=local --json"),
         (
