@@ -25,7 +25,7 @@ async function draw() {
     charts.append(box);
     const axis = { stroke: ink, grid: { stroke: "#8883" } };
     new uPlot({
-      title: name, width: Math.min(820, charts.clientWidth || 820), height: 200, scales: { x: { time: false } },
+      title: name, width: Math.max(240, box.clientWidth), height: 200, scales: { x: { time: false } },
       axes: [{ ...axis, label: xLabel }, axis], series: [{ label: xLabel }, { label: name, stroke: accent, width: 2, spanGaps: true }],
     }, [x, y], box);
   }
@@ -34,6 +34,9 @@ async function draw() {
 
 await draw();
 charts.dataset.ready = "yes";
+let resizing = 0;
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(draw, 200); });
+document.getElementById("theme").addEventListener("click", draw);
 if (place.dataset.live === "yes") {
   const stream = new EventSource(`/v1/runs/${place.dataset.run}/events`);
   let drawn = 0;
