@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, stderr
+from agentgym.cli.output import emit, program, stderr
 from agentgym.cli.shared import DEFAULT_STORE, STORE
 from agentgym.errors import InputError
 
@@ -70,9 +71,11 @@ def serve(
     )
     listening = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
-    stderr.print(f"http://{shown}:{listening.getsockname()[1]}/ shows {store}; Ctrl-C stops it", highlight=False)
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    stderr.print(f"{address} shows {escape(store)}; Ctrl-C stops it", highlight=False, soft_wrap=True)
     if auth:
-        stderr.print("[dim]asks for a token: agentgym token create NAME --scope read[/]", highlight=False)
+        made = f"{program()} token create NAME --scope read --store {shlex.quote(store)}"
+        stderr.print(f"[dim]asks for a token: {escape(made)}[/]", highlight=False, soft_wrap=True)
     with listening:
         run(store, settings, listening, workers=workers)
 
