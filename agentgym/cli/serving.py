@@ -44,7 +44,7 @@ def application() -> FastAPI:
     """What the environment tells one of several processes to serve."""
     logs.configure()
     _end_with_the_parent()
-    told = json.loads(os.environ[VARIABLE])
+    told = json.loads(os.environ.pop(VARIABLE))  # not for the runs that are launched: it may hold a database's password
     settings = ServerSettings.model_validate(told["settings"])
     return _hearing(create_app(told["store"], settings, words=words, shared=Path(told["shared"])))
 

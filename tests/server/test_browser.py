@@ -157,6 +157,31 @@ def test_training_curves_stand_under_their_questions(page) -> None:
     assert page.locator("section", has_text="Fidelity").locator("figure").count() == 1
 
 
+def test_a_training_run_without_episodes_has_no_link_to_them_and_every_link_of_a_page_leads_somewhere(
+    page, server
+) -> None:
+    for path in PAGES:
+        page.goto(path)
+        links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href)")
+        inside = {link.partition("#")[0] for link in links if link.startswith(server)}
+        broken = [link for link in inside if httpx.get(link, trust_env=False, timeout=60).status_code != 200]
+        assert broken == [], path
+
+
+ZEROS = """async () => {
+  const { curves } = await import("/static/chart.js");
+  const drawn = curves(document.body, { xLabel: "x", x: [1, 2], lines: [{ name: "y", y: [0, 0] }], width: 300, height: 200 });
+  await new Promise(requestAnimationFrame);
+  return [drawn.scales.y.min, drawn.scales.y.max];
+}"""
+
+
+def test_values_that_are_all_zero_stand_on_a_scale_of_one(page) -> None:
+    page.goto("/runs/run")
+    page.wait_for_selector("#charts[data-ready]")
+    assert page.evaluate(ZEROS) == [0, 1]
+
+
 def test_calls_of_the_heat_map_are_reached_without_keys_and_by_link(page) -> None:
     page.goto("/trajectories/long/tokens")
     page.wait_for_selector("#heat[data-ready]")
