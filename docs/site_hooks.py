@@ -46,7 +46,9 @@ def _openapi() -> str:
             operation.pop("summary", None)  # the name of a function; `description` is for people
             operation["responses"] = {code: one for code, one in operation["responses"].items() if code.startswith("2")}
     written = OpenAPIV3DocumentationHandler(document, style="MARKDOWN").write().partition("---")[2]
-    return written.replace("\n### Response", "\n#### Response")  # part of its route
+    return re.sub(
+        r"^### (Response .*)", r"**\1**", written, flags=re.MULTILINE
+    )  # part of its route, not a heading beside it
 
 
 def _without_null(value: Any) -> Any:

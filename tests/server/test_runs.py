@@ -10,13 +10,18 @@ import socket
 import subprocess
 import time
 import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from servers import Postgres
 
 from agentgym.server import ServerSettings, create_app
+from agentgym.server.problem import RequestError
 from agentgym.server.runs.commands import command_line, toml
-from agentgym.server.runs.launch import STARTING_SECONDS
+from agentgym.server.runs.launch import STARTING_SECONDS, Launcher
+from agentgym.store import Store
 from agentgym.store.engine import writing
 from agentgym.store.schema import server_run
 
@@ -110,6 +115,42 @@ async def test_a_run_whose_server_died_before_it_had_a_process_is_lost_and_takes
     launched = await client.post("/v1/runs", json={"kind": "rollout", "id": "x", "config": {"tasks": ["no-such-task"]}})
     assert launched.status_code == 201
     await ended(client, "x")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, tmp_path) -> Iterator[str]:
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "store.db")
+        return
+    server = Postgres("fsync=off")
+    yield server.url.render_as_string(hide_password=False)
+    server.remove()
+
+
+def test_of_many_that_ask_at_once_as_many_start_as_allowed(database, tmp_path, monkeypatch) -> None:
+    """Each has connections of its own, as servers on several machines have."""
+    monkeypatch.setattr(Launcher, "_start", lambda self, run_id, directory: self.get(run_id))
+    stores = [Store.open(database) for _ in range(6)]
+    launchers = [Launcher(one.engine, database, ServerSettings(runs_dir=tmp_path, max_running=2)) for one in stores]
+
+    def outcome(act: Callable[[], object]) -> int:
+        try:
+            act()
+        except RequestError as error:
+            return error.status
+        return 201
+
+    with ThreadPoolExecutor(len(launchers)) as pool:
+        found = list(pool.map(lambda one: outcome(lambda: one.launch("rollout", {})), launchers))
+        assert sorted(found) == [201, 201, 429, 429, 429, 429]
+        first = launchers[0].list()[0].id
+        with writing(stores[0].engine) as connection:
+            connection.execute(server_run.update().where(server_run.c.id == first).values(status="stopped"))
+        again = list(pool.map(lambda one: outcome(lambda: one.resume(first)), launchers))
+        assert sorted(again) == [201, 409, 409, 409, 409, 409]
+    for one in stores:
+        one.close()
 
 
 async def test_a_run_that_has_no_place_on_disk_is_failed_not_running(client, tmp_path) -> None:
