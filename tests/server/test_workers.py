@@ -6,6 +6,7 @@ A process is chosen by stopping the other one (SIGSTOP): the kernel then gives n
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -28,6 +29,7 @@ from agentgym.server.access.rate import WAYS, Buckets
 from agentgym.server.access.tokens import TRUST_SECONDS, Tokens
 from agentgym.store import Store
 
+ADDRESSES = itertools.count(2)
 LONG = {"kind": "validate", "config": {"tasks": ["all"]}}
 
 
@@ -45,10 +47,10 @@ def served(tmp_path_factory, recorded) -> Iterator[tuple[Serving, str]]:
 
 
 @pytest.fixture
-def ask(served, request) -> Iterator[Callable[..., httpx.Response]]:
+def ask(served) -> Iterator[Callable[..., httpx.Response]]:
     """Asks over a connection of its own, from an address of its own: a test does not use up the rate of another."""
     server, token = served
-    client = f"127.0.0.{2 + abs(hash(request.node.name)) % 250}"
+    client = f"127.0.0.{next(ADDRESSES)}"
 
     def send(method: str, path: str, *, bearer: str = token, **options) -> httpx.Response:
         transport = httpx.HTTPTransport(local_address=client, verify=False)  # no certificates to load: it is HTTP
@@ -76,7 +78,7 @@ def eventually(true: Callable[[], object], patience: float = 120.0) -> None:
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.5)  # not to use up the rate
 
 
 def alive(pid: int) -> bool:
