@@ -18,6 +18,9 @@ from pydantic_core import ErrorDetails
 
 from agentgym.errors import InputError
 
+STORE_VARIABLE = "AGENTGYM_STORE"
+"""Names the store where no option and no file does."""
+
 
 class Config(BaseModel):
     """Base of every config: unknown keys are refused, instances are immutable."""

@@ -23,9 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from agentgym.cli import remote
-from agentgym.config import load_config, merged, read_toml
-
-STORE_VARIABLE = "AGENTGYM_STORE"
+from agentgym.config import STORE_VARIABLE, load_config, merged, read_toml
 
 CONFIG_FILES = Annotated[
     list[Path],

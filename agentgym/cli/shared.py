@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from agentgym.cli.options import STORE_VARIABLE
 from agentgym.cli.output import stderr
-from agentgym.config import nearest
+from agentgym.config import STORE_VARIABLE, nearest
 from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
@@ -32,7 +31,7 @@ BACKEND = Annotated[
 
 def default_store() -> str:
     """The store of commands whose options are a config: a TOML file's `store` goes before the environment's."""
-    return os.environ.get("AGENTGYM_STORE") or DEFAULT_STORE
+    return os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
 
 
 def open_registry(store: str) -> Registry:

@@ -182,7 +182,7 @@ def test_every_option_of_a_replay_reaches_the_server(monkeypatch) -> None:
     remote.choose(None, None)
     config = sent["replay"]
     assert abs(float(config["newer_than"].rstrip("s")) - 3600) <= 1
-    line = command_line("replay", config, "id", "s.db", Path())
+    line = command_line("replay", config, "id", Path())
     expected = {
         "--run-id=r",
         "--termination=submitted",

@@ -193,40 +193,40 @@ async def test_what_training_measured_is_a_curve(client) -> None:
 
 
 def test_offline_training_names_whose_episodes_it_reads_and_online_training_its_own(tmp_path) -> None:
-    offline = command_line("train", {"run_id": "r1"}, "mine", "s.db", tmp_path)
+    offline = command_line("train", {"run_id": "r1"}, "mine", tmp_path)
     assert "--run-id" not in offline
     assert tomllib.loads((tmp_path / "config.toml").read_text()) == {"run_id": "r1"}
-    online = command_line("train", {"mode": "async"}, "mine", "s.db", tmp_path)
+    online = command_line("train", {"mode": "async"}, "mine", tmp_path)
     assert online[online.index("--run-id") + 1] == "mine"
 
 
 def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
-    command = command_line("replay", {"trajectory": "--store=x", "regrade": False}, "r", "s.db", tmp_path)
-    assert command == ["replay", "--no-regrade", "--store", "s.db", "--json", "--", "--store=x"]
+    command = command_line("replay", {"trajectory": "--store=x", "regrade": False}, "r", tmp_path)
+    assert command == ["replay", "--no-regrade", "--json", "--", "--store=x"]
 
 
 @pytest.mark.parametrize(
     ("kind", "config", "line"),
     [
-        ("validate", {"tasks": ["a", "b"], "repeats": 2}, "tasks validate --repeats=2 --store s.db --json -- a b"),
+        ("validate", {"tasks": ["a", "b"], "repeats": 2}, "tasks validate --repeats=2 --json -- a b"),
         (
             "check",
             {"run_id": "r1", "termination": ["submitted", "max_steps"]},
-            "store check --run-id=r1 --termination=submitted --termination=max_steps --store s.db --json",
+            "store check --run-id=r1 --termination=submitted --termination=max_steps --json",
         ),
-        ("check", {}, "store check --store s.db --json"),
-        ("replay", {"run_id": "r1", "limit": 2}, "replay --run-id=r1 --limit=2 --store s.db --json --"),
-        ("build", {"tasks": "a"}, "images build --store s.db --json -- a"),
+        ("check", {}, "store check --json"),
+        ("replay", {"run_id": "r1", "limit": 2}, "replay --run-id=r1 --limit=2 --json --"),
+        ("build", {"tasks": "a"}, "images build --json -- a"),
         ("reap", {"backend": "local"}, "sandbox reap --backend=local --json"),
         (
             "import",
             {"benchmark": "swe-bench", "source": "rows.json"},
-            "tasks import --out D/tasks --store s.db --json -- swe-bench rows.json",
+            "tasks import --out D/tasks --json -- swe-bench rows.json",
         ),
     ],
 )
 def test_a_run_is_the_command_line_that_a_person_would_type(tmp_path, kind, config, line) -> None:
-    assert " ".join(command_line(kind, config, "r", "s.db", tmp_path)) == line.replace("D/", f"{tmp_path}/")
+    assert " ".join(command_line(kind, config, "r", tmp_path)) == line.replace("D/", f"{tmp_path}/")
 
 
 def test_a_config_comes_back_from_its_file_as_it_was_sent() -> None:

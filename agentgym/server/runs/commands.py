@@ -1,4 +1,7 @@
-"""Which command a run is, and its command line: kinds of run, what names their arguments, and what only the server sets."""
+"""Which command a run is, and its command line: kinds of run, what names their arguments, and what only the server sets.
+
+The store is none of its arguments, which everybody on the machine can read: `STORE_VARIABLE` names it.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,12 @@ KINDS: tuple[str, ...] = get_args(RunKind)
 class _Command:
     """words: after `agentgym`. arguments: keys of the config that are positional; other keys become options. A command with
     `config_file` takes all of it as TOML instead. selects: whether options choose its trajectories, by run among others, so that
-    it needs no arguments. has_store: whether it has `--store`. admin: whose scope starts it."""
+    it needs no arguments. admin: whose scope starts it."""
 
     words: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     config_file: bool = False
     selects: bool = False
-    has_store: bool = True
     admin: bool = False
 
 
@@ -38,7 +40,7 @@ _COMMANDS: Mapping[str, _Command] = {
     "validate": _Command(("tasks", "validate"), ("tasks",)),
     "import": _Command(("tasks", "import"), ("benchmark", "source"), admin=True),
     "build": _Command(("images", "build"), ("tasks",)),
-    "reap": _Command(("sandbox", "reap"), has_store=False, admin=True),
+    "reap": _Command(("sandbox", "reap"), admin=True),
 }
 _OURS = ("store", "output", "run_id", "name", "out", "json")
 """Keys that the server sets. `run_id` has another meaning where no episode is rolled out: whose episodes are read."""
@@ -65,21 +67,20 @@ def reads_stored_episodes(kind: RunKind, config: Mapping[str, Any]) -> bool:
     return _COMMANDS[kind].selects or (kind == "train" and config.get("mode", "offline") == "offline")
 
 
-def command_line(kind: RunKind, config: Mapping[str, Any], run_id: str, store: str, directory: Path) -> list[str]:
+def command_line(kind: RunKind, config: Mapping[str, Any], run_id: str, directory: Path) -> list[str]:
     """What follows `agentgym`; writes the config file of a command that takes one into `directory`."""
     command = _COMMANDS[kind]
-    common = [*(["--store", store] if command.has_store else []), "--json"]
     if not command.config_file:
         options, arguments = _arguments(kind, config)
         own = ["--out", str(directory / "tasks")] if kind == "import" else []
         named = ["--", *arguments] if command.arguments else []
-        return [*command.words, *options, *own, *common, *named]
+        return [*command.words, *options, *own, "--json", *named]
     path = directory / "config.toml"
     path.write_text(toml(config), "utf-8")
     own = ["--output", str(directory / "checkpoints"), "--name", run_id] if kind == "train" else []
     if not reads_stored_episodes(kind, config):
         own += ["--run-id", run_id]
-    return [*command.words, "--config", str(path), *own, *common]
+    return [*command.words, "--config", str(path), *own, "--json"]
 
 
 def _arguments(kind: RunKind, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:

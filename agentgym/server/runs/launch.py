@@ -29,6 +29,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from agentgym.config import STORE_VARIABLE
 from agentgym.errors import MachineError
 from agentgym.server.problem import RequestError
 from agentgym.server.runs.commands import RunKind, check
@@ -168,7 +169,8 @@ class Launcher:
             directory.mkdir(parents=True, exist_ok=True)
             with (directory / "worker.log").open("ab") as log:
                 worker = subprocess.Popen(
-                    [sys.executable, "-m", "agentgym.server.runs.worker", self._store, run_id],
+                    [sys.executable, "-m", "agentgym.server.runs.worker", run_id],
+                    env={**os.environ, STORE_VARIABLE: self._store},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
