@@ -58,10 +58,16 @@ def ls(
         )
         return
     where = replace(where, limit=limit, newest_first=True)
+    damaged: list[str] = []
     with Store.open(store, create=False) as opened:
-        found = list(opened.query(where))
+        found = list(opened.query(where, on_corrupt=lambda id_, _: damaged.append(id_)))
         total = opened.count(where)
-    emit({"total": total, "trajectories": [asdict(one) for one in found]}, _listing(found, total), as_json=as_json)
+    unread = f"cannot be read (`agentgym store check` says why): {', '.join(damaged)}" if damaged else ""
+    emit(
+        {"total": total, "trajectories": [asdict(one) for one in found], "damaged": damaged},
+        Group(_listing(found, total), escape(unread)) if damaged else _listing(found, total),
+        as_json=as_json,
+    )
 
 
 def show(
