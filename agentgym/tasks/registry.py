@@ -58,25 +58,15 @@ class RegisteredTask:
 class Registry:
     """Open with a store URL or path; safe to use from several processes."""
 
-    def __init__(self, store_url_or_path: str | Path) -> None:
-        self._engine = open_engine(store_url_or_path)
+    def __init__(self, store_url_or_path: str | Path, create: bool = True) -> None:
+        self._engine = open_engine(store_url_or_path, create)
 
     def close(self) -> None:
         self._engine.dispose()
 
     def register(self, task: Task) -> RegisteredTask:
         """Add this version; where it is known already, only its directory is updated."""
-        row = {
-            "digest": task.digest,
-            "id": task.id,
-            "root": str(task.root),
-            "source_kind": task.source.get("kind", ""),
-            "split": task.split,
-            "language": task.language,
-            "difficulty": task.difficulty,
-            "manifest": summary(task),
-            "registered_at": time.time(),
-        }
+        row = _row(task)
         with writing(self._engine) as connection:
             known = sa.select(task_table.c.digest).where(task_table.c.digest == task.digest)
             if connection.execute(known).first() is None:
@@ -151,10 +141,29 @@ class Registry:
             .order_by(task_table.c.registered_at, task_table.c.digest)
         )
         with reading(self._engine) as connection:
-            return [_entry(row) for row in connection.execute(query).mappings()]
+            return [_entry(dict(row)) for row in connection.execute(query).mappings()]
 
 
-def _entry(row: sa.RowMapping) -> RegisteredTask:
+def unregistered(task: Task) -> RegisteredTask:
+    """What registering this version would make of it, without doing so."""
+    return _entry({**_row(task), "status": None, "reason": None, "report": None})
+
+
+def _row(task: Task) -> dict[str, Any]:
+    return {
+        "digest": task.digest,
+        "id": task.id,
+        "root": str(task.root),
+        "source_kind": task.source.get("kind", ""),
+        "split": task.split,
+        "language": task.language,
+        "difficulty": task.difficulty,
+        "manifest": summary(task),
+        "registered_at": time.time(),
+    }
+
+
+def _entry(row: Mapping[str, Any]) -> RegisteredTask:
     return RegisteredTask(
         id=row["id"],
         digest=row["digest"],
