@@ -49,13 +49,13 @@ from harness.recorder import Recorder, Setting
 from harness.render import GuardedRenderer, assistant_turn
 from harness.workplace import Workplace
 
-RANDOM = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RANDOM = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 STOP = 2
 
 tokens = st.one_of(st.integers(0, 16), st.integers(17, 49_000))
 """Control tokens are as likely as all others together."""
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
-ticks = st.integers(0, 4)
+updates, waits = st.integers(0, 3), st.one_of(st.just(0), st.integers(0, 80))
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ cuts, reasons = (
     st.sampled_from([FinishReason.LENGTH, FinishReason.ABORT]),
 )
 answers = st.one_of(
-    st.builds(Drawn, token_lists, st.none(), cuts, ticks, ticks, reasons),
-    st.builds(Drawn, st.none(), st.sampled_from(["ls", "cat x", "echo '日本🙂'"]), cuts, ticks, ticks),
+    st.builds(Drawn, token_lists, st.none(), cuts, updates, waits, reasons),
+    st.builds(Drawn, st.none(), st.sampled_from(["ls", "cat x", "echo '日本🙂'"]), cuts, updates, waits),
 )
-failures = st.builds(Drawn, st.none(), st.none(), waits=ticks)
+failures = st.builds(Drawn, st.none(), st.none(), waits=waits)
 
 
 @dataclass
@@ -226,9 +226,9 @@ def ungraded(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(
     kind=st.sampled_from(KINDS),
     at_tokens=st.integers(250, 700),
-    turns=st.lists(answers, max_size=12),
+    turns=st.lists(answers, min_size=1, max_size=12),
     outputs=st.lists(texts, max_size=12),
-    cancel_at=st.one_of(st.none(), st.integers(0, 60)),
+    cancel_at=st.one_of(st.none(), st.integers(0, 8), st.integers(9, 200)),
 )
 def test_an_episode_of_our_own(kind, at_tokens, turns, outputs, cancel_at, renderer, task, store, ungraded) -> None:
     policy, sandbox, partial = Keeping(list(turns), renderer), Echo(list(outputs)), []
@@ -287,7 +287,7 @@ moves = st.builds(
     text=texts,
     stop=st.sampled_from(["", "", "", "a", "\n"]),
     retry=st.booleans(),
-    after=st.one_of(st.none(), st.none(), st.integers(0, 30)),
+    after=st.one_of(st.none(), st.none(), st.integers(0, 120)),
     aside=st.booleans(),
     taken=st.booleans(),
 )
@@ -333,8 +333,8 @@ async def act(client: httpx.AsyncClient, play: list[Move]) -> list[asyncio.Task[
 
 @RANDOM
 @given(
-    turns=st.lists(st.one_of(answers, answers, failures), max_size=14),
-    play=st.lists(moves, min_size=1, max_size=14),
+    turns=st.lists(st.one_of(answers, answers, answers, failures), min_size=4, max_size=14),
+    play=st.lists(moves, min_size=2, max_size=14),
     ends=st.sampled_from(["done", "in flight"]),
 )
 def test_an_episode_of_the_gateway(turns, play, ends, renderer, task, store) -> None:
