@@ -93,7 +93,10 @@ def _as_sent(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript | 
     except InputError:
         return None
     sent = [ask.messages for ask in asked]
-    appended = all(old == new[: len(old)] and len(new) > len(old) for old, new in pairwise(sent))
+    appended = all(
+        old == new[: len(old)] and [one["role"] for one in new[len(old) :]][:1] == ["assistant"]
+        for old, new in pairwise(sent)
+    )
     if not sent or not sent[0] or not appended or any(ask.tools != asked[0].tools for ask in asked):
         return None
     turns = []
