@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 SWEBENCH := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/swebench-venv
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/vllm-venv
 MINI := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agentgym/mini-swe-agent-venv
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help quickstart test swebench check format docs learn learn-controls serve clean
+.PHONY: help quickstart test environments swebench check format docs learn learn-controls serve clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -20,11 +21,13 @@ quickstart: $(VENV)/.runtime ## Set everything up and run the whole loop on real
 
 test: $(VENV)/.dev ## Set up what the tests need, check the code, run the whole suite (KUBERNETES=1: on a cluster too)
 	@$(BIN)/agentgym doctor --for tests --fix || echo "some tests will be skipped; the summary says which and why"
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check environments
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(if $(KUBERNETES),k8s/dev/with) $(BIN)/python -m pytest --numprocesses $(WORKERS)
+
+environments: ## Set up what some tests run in Pythons of their own; what cannot be had only skips its tests
 	@$(MAKE) --no-print-directory swebench || echo "no swebench here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(VLLM)/.ready || echo "no vLLM here: its tests will be skipped"
 	@$(MAKE) --no-print-directory $(MINI)/.ready || echo "no mini-swe-agent here: its tests will be skipped"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(if $(KUBERNETES),k8s/dev/with) $(BIN)/python -m pytest
 
 swebench: $(SWEBENCH)/.ready ## Set up the packages that rows of SWE-bench and SWE-smith are graded with
 

@@ -4,7 +4,8 @@ The linear layers of a transformer do not care which sequence a token belongs to
 micro-batch are laid end to end, [1, T], and the function below, registered with transformers under the name `PACKED`, is
 block-diagonal and causal: torch's variable-length kernel where one runs (CUDA, half precision), else one call of scaled
 dot-product attention per segment. Both take the lengths from the forward pass (`lengths=`); without them the row is one
-sequence. A segment that goes on from another (`follows=`: a row behind the prompt it shares) sees that one's keys too.
+sequence. A segment that goes on from another (`follows=`: a row behind the prompt it shares) sees its keys too, and those of
+all that one goes on from.
 """
 
 from __future__ import annotations
@@ -43,14 +44,24 @@ def attend(
         return _kernel(query, key, value, lengths, follows, scaling, sliding_window), None
     queries, keys, values = (tensor.split(list(lengths), dim=2) for tensor in (query, key, value))
     rows = [
-        _row(queries[own], _seen(keys, own, before), _seen(values, own, before), scaling, sliding_window)
-        for own, before in enumerate(follows)
+        _row(
+            own,
+            torch.cat([keys[i] for i in path], dim=2),
+            torch.cat([values[i] for i in path], dim=2),
+            scaling,
+            sliding_window,
+        )
+        for own, path in zip(queries, _paths(follows), strict=True)
     ]
     return torch.cat(rows, dim=2).transpose(1, 2), None
 
 
-def _seen(parts: tuple[Tensor, ...], own: int, before: int) -> Tensor:
-    return parts[own] if before < 0 else torch.cat([parts[before], parts[own]], dim=2)
+def _paths(follows: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Per segment all that it sees, from the first to itself."""
+    paths: list[tuple[int, ...]] = []
+    for own, before in enumerate(follows):
+        paths.append((*paths[before], own) if before >= 0 else (own,))
+    return paths
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:
@@ -88,10 +99,10 @@ def _kernel(
     flat = [tensor[0].transpose(0, 1) for tensor in (query, key, value)]  # [T, H, D]
     seen = lengths
     if max(follows) >= 0:
+        paths = _paths(follows)
         parts = [tensor.split(list(lengths)) for tensor in flat[1:]]
-        order = [part for own, before in enumerate(follows) for part in ([own] if before < 0 else [before, own])]
-        flat[1:] = [torch.cat([tensors[part] for part in order]) for tensors in parts]
-        seen = tuple(lengths[own] + (lengths[before] if before >= 0 else 0) for own, before in enumerate(follows))
+        flat[1:] = [torch.cat([tensors[part] for path in paths for part in path]) for tensors in parts]
+        seen = tuple(sum(lengths[part] for part in path) for path in paths)
     found: Any = varlen_attn(
         flat[0],
         flat[1],

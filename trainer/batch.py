@@ -1,23 +1,28 @@
 """A batch of evidence: flat tensors over its action chain, and micro-batches of whole rows.
 
-The rows of a micro-batch lie end to end in one row, without padding; `trainer.attention` keeps them apart. Rollouts of one
-prompt differ only in what was sampled, so their prompt lies there once and each of them behind it: n rows of P + A tokens cost
-P + nA, with the same gradient. Each micro-batch knows which cells of the flat chain its tokens are, so results are written
-back by index and the split changes nothing.
+The rows of a micro-batch lie end to end in one row, without padding; `trainer.attention` keeps them apart. What their prompts
+begin with in common (the system text and the tools of all, the task of a group's rollouts) lies there once, as a tree whose
+leaves are the rows: n rollouts of one prompt of P tokens and A more each cost P + nA, with the same gradient. Each micro-batch
+knows which cells of the flat chain its tokens are, so results are written back by index and the split changes nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer.chain import Chain
 from trainer.errors import TrainConfigError
 from trainer.evidence import Evidence, Row
+
+COMMON_TOKENS = 8
+"""A shorter beginning in common is not worth a segment of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +30,8 @@ class MicroBatch:
     """R rows of T tokens together, n of them action tokens.
 
     token_ids, positions: int64[T], the packed tokens and each one's place in its own row. lengths: of the segments they lie in:
-    a row, the prompt that several rows share, or what such a row adds to it. follows: per segment the one it goes on from,
-    −1 for none; the last token of a shared prompt lies with each row, because it predicts the row's first action.
+    what several rows begin with, or what a row adds to it. follows: per segment the earlier one it goes on from, −1 for
+    none; the last token of a prompt always lies with its row, because it predicts the row's first action.
     actions: int64[n], where in the packed row the action tokens are, never first in their own. row: int64[n], the row
     each belongs to. cells: int64[n], its index in the batch's flat chain. ends: int64[R], where each row's last token is.
     closes: int64[R], the trajectory whose chain ends with this row, −1 where another row follows.
@@ -55,22 +60,24 @@ class MicroBatch:
     @classmethod
     def packed(cls, rows: Sequence[Row], starts: Sequence[int], closes: Sequence[int]) -> MicroBatch:
         """starts: per row, the flat cell of its first action token."""
-        companions = Counter(_key(row) for row in rows)
-        prompts: dict[bytes, int] = {}
         segments: list[tuple[Row, int, int, int]] = []  # its tokens are those of the row from .. to; what it follows
-        shifts: list[int] = []  # from a place in the row to one in the packed row
+        shifts = [0] * len(rows)  # from a place in the row to one in the packed row
         offset = 0
-        for row in rows:
-            key, shared = _key(row), 0
-            if companions[key] > 1:
-                shared = len(row.prompt) - 1
-                if key not in prompts:
-                    prompts[key] = len(segments)
-                    segments.append((row, 0, shared, -1))
-                    offset += shared
-            segments.append((row, shared, len(row), prompts.get(key, -1)))
-            shifts.append(offset - shared)
-            offset += len(row) - shared
+        branches = [
+            (family, 0, -1) for family in reversed(_families(rows))
+        ]  # rows of one beginning, its length, its last segment
+        while branches:
+            family, first, parent = branches.pop()
+            row = rows[family[0][0]]
+            common = min((common for _, common in family[1:]), default=len(row))
+            if common > first:
+                segments.append((row, first, common, parent))
+                parent = len(segments) - 1
+                offset += common - first
+            if len(family) == 1:
+                shifts[family[0][0]] = offset - len(row)
+            else:
+                branches += [(branch, common, parent) for branch in reversed(_cut(family, common))]
         shift = torch.tensor(shifts)
         counts = torch.tensor([len(row.positions) for row in rows])
         return cls(
@@ -177,23 +184,41 @@ def _parts(rows: Sequence[Row], limit: int) -> list[list[int]]:
 
 
 def _units(rows: Sequence[Row], limit: int) -> Iterator[tuple[list[int], int]]:
-    """Indices of rows that share their prompt, as many as `limit` takes, and their tokens with that prompt once."""
-    families: dict[bytes, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        families[_key(row)].append(index)
-    for family in families.values():
-        shared = len(rows[family[0]].prompt) - 1
-        unit, size = [], shared
-        for index in sorted(family, key=lambda i: -len(rows[i])):
-            own = len(rows[index]) - shared
-            if unit and size + own > limit:
-                yield unit, size
-                unit, size = [], shared
+    """Indices of rows with a beginning in common, as many as `limit` takes, and their tokens with what is common once."""
+    for family in _families(rows):
+        unit, size = list[int](), 0
+        for index, common in family:
+            own = len(rows[index])
+            if unit and size + own - common <= limit:
+                size += own - common
+            else:
+                if unit:
+                    yield unit, size
+                unit, size = [], own
             unit.append(index)
-            size += own
         yield unit, size
 
 
-def _key(row: Row) -> bytes:
-    """Equal for rows with the same prompt; a prompt of one token has nothing to share and belongs to its row alone."""
-    return row.prompt.numpy().tobytes() if len(row.prompt) > 1 else str(id(row)).encode()
+Family = Sequence[tuple[int, int]]
+"""Rows with a beginning in common: of each its index, and how many tokens it has in common with the one before it."""
+
+
+def _families(rows: Sequence[Row]) -> list[Family]:
+    """Within one, ordered by their prompts: the longer the beginning two rows have in common, the nearer they are."""
+    prompts = [row.prompt[:-1].numpy() for row in rows]
+    order = sorted(range(len(rows)), key=lambda index: prompts[index].tobytes())
+    common = [0, *(_common(prompts[before], prompts[index]) for before, index in pairwise(order))]
+    worth = [found if found >= COMMON_TOKENS else 0 for found in common]
+    return sorted(_cut(list(zip(order, worth, strict=True)), 0), key=lambda family: family[0][0])
+
+
+def _cut(family: Family, common: int) -> list[Family]:
+    """Parts, each of rows with more than `common` tokens in common."""
+    starts = [place for place, (_, found) in enumerate(family) if place == 0 or found <= common]
+    return [family[start:end] for start, end in pairwise([*starts, len(family)])]
+
+
+def _common(left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
+    size = min(len(left), len(right))
+    differ = left[:size] != right[:size]
+    return int(differ.argmax()) if differ.any() else size

@@ -138,6 +138,7 @@ class TrainingRun:
         self.path = checkpoint.save(
             self.config.output, self.learner, self.state, source=self.source, keep=self.config.keep_checkpoints
         )
+        self.source = self.path / "policy"  # the one before may be removed by the next
         self._saved = True
 
     def keep(self, store: Store, numbers: dict[str, float]) -> None:

@@ -21,6 +21,7 @@ from agentgym.cli import (
     replay,
     report,
     rollout,
+    runs,
     sandbox,
     serve,
     store,
@@ -55,6 +56,7 @@ for group in (
     report,
     store,
     serve,
+    runs,
     sandbox,
 ):
     group.register(app)

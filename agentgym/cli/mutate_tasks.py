@@ -47,6 +47,9 @@ def mutate_code(
     operators: Annotated[
         str | None, typer.Option(help="Only these kinds of mistakes, by commas (agentgym/tasks/mutation/operators.py).")
     ] = None,
+    max_lines: Annotated[
+        int | None, typer.Option(min=2, help="Only in functions of at most so many lines, for small policies.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Sandboxes that try bugs at once.")] = 2,
     out: OUT = DEFAULT_OUT,
@@ -55,7 +58,8 @@ def mutate_code(
     as_json: JSON = False,
 ) -> None:
     """Put new bugs into healthy code and keep those that its tests notice. Without --sets no source module is in both splits."""
-    from agentgym.tasks.mutation.operators import OPERATORS  # the package brings LibCST
+    from agentgym.tasks.mutation.mutants import Choice  # the package brings LibCST
+    from agentgym.tasks.mutation.operators import OPERATORS
     from agentgym.tasks.mutation.sets import parse_counts
     from agentgym.tasks.mutation.write import Show
 
@@ -65,7 +69,8 @@ def mutate_code(
     kinds = operators.split(",") if operators else None
     if unknown := sorted(set(kinds or ()) - set(OPERATORS)):
         raise InputError(f"no such kinds of mistakes: {', '.join(unknown)}; there are {', '.join(OPERATORS)}")
-    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show=show, operators=kinds))
+    choice = Choice(frozenset(kinds) if kinds else None, max_lines)
+    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show=show, choice=choice))
     if not report.directories:
         raise InputError(f"no bug that the tests notice was found in {', '.join(sources)}")
     entries = enter(open_registry(store), report.directories)

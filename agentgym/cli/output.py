@@ -6,8 +6,11 @@ import json
 import logging
 import math
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -45,6 +48,15 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return value
+
+
+def program() -> str:
+    """What to type to call this program again: its name where a shell finds it, else as it was called now."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m agentgym"
+    found = shutil.which(called.name)
+    return called.name if found and called.exists() and Path(found).samefile(called) else shlex.quote(sys.argv[0])
 
 
 def counted(count: int, noun: str) -> str:

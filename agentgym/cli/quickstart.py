@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import shutil
 import time
 from collections import Counter
@@ -20,10 +21,11 @@ import typer
 from pydantic import Field
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from agentgym.cli.images import build_images
 from agentgym.cli.options import config_command
-from agentgym.cli.output import emit, progress, stderr
+from agentgym.cli.output import emit, program, progress, stderr
 from agentgym.cli.rollout import RolloutConfig, make_jobs, run_jobs, summary_table
 from agentgym.cli.shared import backend_for, open_registry, resolve_tasks
 from agentgym.cli.store import checked
@@ -155,6 +157,7 @@ def _train(config: QuickstartConfig, model: Path, run_id: str, url: str) -> Trai
             "store": url,
             "output": output,
             "run_id": run_id,
+            "name": run_id,
             "steps": 1,
             "value_warmup_steps": 1,
             "critic_layers": 2,
@@ -166,9 +169,11 @@ def _train(config: QuickstartConfig, model: Path, run_id: str, url: str) -> Trai
         return train(settings, on_event)
 
 
-def _longest(summaries: Sequence[TrajectorySummary], policy: str) -> str:
-    """The trajectory of this policy with most steps: the one with most to go wrong in a replay."""
-    return max((one for one in summaries if one.policy == policy), key=lambda one: (one.steps, one.id)).id
+def _longest(summaries: Sequence[TrajectorySummary], policy: str, *, failed: bool = False) -> str:
+    """The trajectory of this policy with most steps: the one with most to go wrong in a replay. failed: where any did."""
+    its = [one for one in summaries if one.policy == policy]
+    wanted = [one for one in its if failed and not one.reward] or its
+    return max(wanted, key=lambda one: (one.steps, one.id)).id
 
 
 async def _replay(
@@ -248,10 +253,15 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
         ("time", f"{summary['seconds']:.0f} s; details in {path}"),
     ):
         facts.add_row(name, value)
-    longest = _longest(summaries, "model")[:8]
+    failed = _longest(summaries, "model", failed=True)[:8]
+    called, of = program(), f"--store {shlex.quote(url)}"
     steps = (
-        f"  agentgym store show {longest} --store {url}",
-        f"  agentgym serve --store {url}",
-        f"  agentgym rollout tutorial-duration --any-status --rollouts 4 --store {url}",
+        "read what the model sampled, token by token, in a browser:",
+        f"  {called} serve {of}",
+        f"  http://127.0.0.1:8000/trajectories/{failed}/tokens#call-0",
+        "or its steps here:",
+        f"  {called} store show {failed} {of}",
+        "and let it act again:",
+        f"  {called} rollout tutorial-duration --any-status --rollouts 4 {of}",
     )
-    return Group(summary_table(summaries, "episodes"), "", facts, "", "try next:", *steps)
+    return Group(summary_table(summaries, "episodes"), "", facts, "", *(Text(line, no_wrap=True) for line in steps))

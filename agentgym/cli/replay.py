@@ -14,7 +14,7 @@ from agentgym.cli.options import JSON
 from agentgym.cli.output import counted, emit
 from agentgym.cli.output import progress as progress_bars
 from agentgym.cli.replay_report import Replayed, document, page
-from agentgym.cli.selection import selecting
+from agentgym.cli.selection import options_of, selecting
 from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE
 from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox import BackendName
@@ -93,11 +93,11 @@ def replay(
     Without any part named, the actions are run again and graded. Exit code 1 where something came back different.
     """
     if remote.asked():
-        config = {"trajectory": trajectories, "regrade": regrade, "reexecute": reexecute, "rescore": rescore}
-        config |= {"rerender": rerender or None, "progress": progress or None}
-        config |= {"from_step": from_step, "policy": policy, "tokenizer": tokenizer}
-        config |= {"into": into or None, "rollouts": rollouts if from_step is not None else None, "backend": backend}
-        remote.launch("replay", {key: value for key, value in config.items() if value is not None}, as_json=as_json)
+        said = {"trajectory": trajectories or None, "reexecute": reexecute, "regrade": regrade, "rescore": rescore}
+        said |= {"rerender": rerender or None, "progress": progress or None, "from_step": from_step, "policy": policy}
+        said |= {"tokenizer": tokenizer, "rollouts": rollouts, "seed": seed, "into": into or None, "table": table}
+        said |= {"limit": limit, "concurrency": concurrency, "backend": backend, **options_of(where)}
+        remote.launch("replay", {key: value for key, value in said.items() if value is not None}, as_json=as_json)
         return
     if from_step is None:
         where = replace(where, policy=policy)

@@ -27,6 +27,7 @@ from agentgym.tasks import Task
 
 if TYPE_CHECKING:
     from agentgym.sandbox.protocol import SandboxBackend
+    from agentgym.server.api.models import Summary
     from harness.engine import RolloutReport, Runner
     from harness.jobs import Job
     from harness.policies.protocol import Policy
@@ -220,12 +221,12 @@ async def run_jobs(
         )
 
 
-def summary_table(summaries: Sequence[TrajectorySummary], title: str) -> Table:
-    """How episodes ended, a line per task and policy."""
+def summary_table(summaries: Sequence[TrajectorySummary | Summary], title: str) -> Table:
+    """How episodes ended, a line per task and policy; those of a store, or what a server says of its own."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("task", "policy", "episodes", "mean reward", "ended", "sampled tokens"):
         table.add_column(heading)
-    groups: dict[tuple[str, str], list[TrajectorySummary]] = {}
+    groups: dict[tuple[str, str], list[TrajectorySummary | Summary]] = {}
     for one in summaries:
         groups.setdefault((one.task_id, one.policy), []).append(one)
     for (task, policy), members in groups.items():

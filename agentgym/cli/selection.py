@@ -118,6 +118,29 @@ def filter_of(
     )
 
 
+def options_of(where: TrajectoryFilter) -> dict[str, Any]:
+    """The options that ask for this filter: the arguments of `filter_of`, without those that say nothing."""
+    now = time.time()
+    ages = {"newer_than": where.created_after, "older_than": where.created_before}
+    said = {
+        "run_id": where.run_id,
+        "task": where.task_id,
+        "split": where.split,
+        "policy": where.policy,
+        "termination": [one.value for one in where.terminations] or None,
+        "reward_min": where.reward_min,
+        "reward_max": where.reward_max,
+        "verdict": where.has_reward,
+        "version_min": where.version_min,
+        "version_max": where.version_max,
+        "harness": where.harness_digest,
+        "parent": where.parent_id,
+        "trainable": where.trainable or None,
+        **{name: None if moment is None else f"{max(0.0, now - moment):.0f}s" for name, moment in ages.items()},
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
 def seconds(age: str) -> float:
     """Seconds of "90m", "12h", "7d" or "4w"."""
     match = _AGE.fullmatch(age.strip())

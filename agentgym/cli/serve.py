@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agentgym.cli.options import JSON
-from agentgym.cli.output import emit, stderr
+from agentgym.cli.output import emit, program, stderr
 from agentgym.cli.shared import DEFAULT_STORE, STORE
 from agentgym.errors import InputError
 
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: one that is free.")] = 8000,
     auth: Annotated[
         bool | None, typer.Option("--auth/--no-auth", help="Ask for tokens (default: unless on loopback).")
     ] = None,
@@ -57,8 +58,9 @@ def serve(
             f"--no-auth on {host}: whoever reaches that address could start runs here",
             hint="leave it out, and make a token with `agentgym token create`",
         )
+    from agentgym.cli.serving import bind
+    from agentgym.cli.serving import serve as run
     from agentgym.server import ServerSettings
-    from agentgym.server.serving import serve as run
 
     settings = ServerSettings(
         auth=auth,
@@ -67,11 +69,15 @@ def serve(
         runs_dir=runs_dir,
         access_log=access_log,
     )
+    listening = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
-    stderr.print(f"http://{shown}:{port}/ shows {store}; Ctrl-C stops it", highlight=False)
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
+    stderr.print(f"{address} shows {escape(store)}; Ctrl-C stops it", highlight=False, soft_wrap=True)
     if auth:
-        stderr.print("[dim]asks for a token: agentgym token create NAME --scope read[/]", highlight=False)
-    run(store, settings, host=host, port=port, workers=workers)
+        made = f"{program()} token create NAME --scope read --store {shlex.quote(store)}"
+        stderr.print(f"[dim]asks for a token: {escape(made)}[/]", highlight=False, soft_wrap=True)
+    with listening:
+        run(store, settings, listening, workers=workers)
 
 
 def create(

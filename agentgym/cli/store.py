@@ -15,7 +15,7 @@ from rich.table import Table
 from agentgym.cli import remote, store_files, store_rm
 from agentgym.cli.options import JSON
 from agentgym.cli.output import counted, emit, progress
-from agentgym.cli.selection import selecting
+from agentgym.cli.selection import options_of, selecting
 from agentgym.cli.shared import DEFAULT_STORE, STORE
 from agentgym.errors import AgentGymError
 from agentgym.store import Store, Trajectory, TrajectoryFilter, TrajectorySummary
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _remote_only(context: typer.Context) -> None:
-    remote.only("store", context.invoked_subcommand, frozenset({"ls", "show"}))
+    remote.only("store", context.invoked_subcommand, frozenset({"ls", "show", "check", "export"}))
 
 
 @selecting
@@ -99,6 +99,9 @@ def show(
 @selecting
 def check(*, where: TrajectoryFilter, store: STORE = DEFAULT_STORE, as_json: JSON = False) -> None:
     """Prove the token invariants on every trajectory; exit code 1 where one does not hold."""
+    if remote.asked():
+        remote.launch("check", options_of(where), as_json=as_json)
+        return
     report = checked(store, where)
     emit(asdict(report) | {"ok": report.ok}, verdict(report), as_json=as_json)
     if not report.ok:

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 from rich.markup import escape
 
+from agentgym.cli import remote
 from agentgym.cli.options import JSON
-from agentgym.cli.output import counted, emit, progress, stderr
+from agentgym.cli.output import counted, emit, progress
 from agentgym.cli.selection import selecting
 from agentgym.cli.shared import DEFAULT_STORE, STORE, open_registry
+from agentgym.cli.words import words
 from agentgym.config import nearest
 from agentgym.errors import AgentGymError, InputError
-from agentgym.models import ModelNotFound
 from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.transfer import (
     FORMATS,
+    IN_WORDS,
     ExportReport,
     Format,
     ImportReport,
-    Transcribe,
     export,
     import_file,
     recorded_transcript,
 )
-from agentgym.tasks import Task, TaskError
-from agentgym.tasks.registry import Registry
-
-if TYPE_CHECKING:
-    from harness.render import GuardedRenderer
 
 
 def register(group: typer.Typer) -> None:
@@ -56,11 +52,16 @@ def export_command(
 ) -> None:
     """Write trajectories in another format. json and atif come back equal with `store import`.
 
-    json, atif: a file per trajectory, or one .jsonl file. sft, predictions: one .jsonl file. parquet: a directory for
-    `datasets.load_dataset`.
+    json, atif: a file per trajectory, or one .jsonl file. sft, predictions: one .jsonl file. parquet: one .parquet file, or
+    a directory for `datasets.load_dataset`. From a server (--server): one file.
     """
     if format not in FORMATS:
         raise InputError(f"format {format!r} is not known{nearest(format, FORMATS)}")
+    if remote.asked():
+        with remote.connected() as client:
+            client.export(output, format=format, tokenizer=tokenizer, **remote.query_of(where))
+        emit({"format": format, "files": [str(output)]}, f"{escape(str(output))}", as_json=as_json)
+        return
     with Store.open(store, create=False) as opened, progress() as bars:
         registry = open_registry(store)
         bar = bars.add_task(f"writing {format}", total=opened.count(where))
@@ -69,7 +70,7 @@ def export_command(
             where,
             cast(Format, format),
             output,
-            transcribe=_words(opened, registry, where, tokenizer) if format in ("atif", "sft") else recorded_transcript,
+            transcribe=words(opened, registry, where, tokenizer) if format in IN_WORDS else recorded_transcript,
             on_progress=lambda _: bars.advance(bar),
         )
         registry.close()
@@ -107,36 +108,3 @@ def _imported(report: ImportReport) -> str:
     if report.without_tokens:
         lines.append(f"{report.without_tokens} without token ids: kept to be read, never trained on")
     return "\n".join([*lines, *(f"refused: {escape(one)}" for one in report.refused)])
-
-
-def _words(opened: Store, registry: Registry, where: TrajectoryFilter, tokenizer: str | None) -> Transcribe:
-    from harness.replay.transcript import Transcriber
-
-    def find(digest: str) -> Task:
-        return registry.get(digest).load() if digest else _no_task()
-
-    return Transcriber(opened, find, renderer_for(opened, where, tokenizer))
-
-
-def _no_task() -> Task:
-    raise TaskError("it was made on no registered task")
-
-
-def renderer_for(opened: Store, where: TrajectoryFilter, tokenizer: str | None) -> GuardedRenderer | None:
-    """The renderer of the named tokenizer, or of the one model that the selected trajectories were sampled from."""
-    from agentgym.cli.policy import load_tokenizer, quiet_transformers
-    from harness.render import load_renderer
-
-    names = {summary.model for summary in opened.query(where)} - {""} if tokenizer is None else {tokenizer}
-    if tokenizer is None and len(names) != 1:
-        what = "several models" if names else "no model"
-        stderr.print(f"[yellow]note:[/] {what} sampled these: what was said is left out; name one with --tokenizer")
-        return None
-    quiet_transformers()
-    try:
-        return load_renderer(load_tokenizer(names.pop(), None))
-    except (ModelNotFound, InputError) as error:
-        if tokenizer is not None:
-            raise
-        stderr.print(f"[yellow]note:[/] {escape(str(error))}\n  what was said is left out; name one with --tokenizer")
-        return None

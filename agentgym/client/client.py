@@ -28,10 +28,18 @@ from agentgym.server.api.models import CallList, Detail, Summary, SummaryPage, T
 from agentgym.server.api.runs import Run, RunList
 from agentgym.server.api.system import Health, PolicyList
 from agentgym.server.api.training import Training
+from agentgym.store.transfer import save
 
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 ATTEMPTS = 4
+LONGEST_WAIT = 10.0
+PATIENCE = 120.0
+"""Seconds without a word from a server whose run is watched, after which it counts as gone."""
 _PASSING = (429, 502, 503, 504)
+_QUIET = httpx.Timeout(30.0, read=60.0)
+"""Of a stream of events: the server says something every 15 s."""
+_LONG = httpx.Timeout(30.0, read=600.0)
+"""Of an export: a filter may have to pass over many before the first that matches."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -111,16 +119,15 @@ class Client:
         return self._get(Training, f"/v1/training/{_part(run_id)}")
 
     def export(self, path: Path, **query: Any) -> None:
-        """Write matching trajectories as JSON lines; the file is there whole or not at all."""
-        partial = path.with_name(f".{path.name}.partial")
-        with self._http.stream("GET", "/v1/export", params=_said(query), timeout=None) as stream:
-            if stream.status_code >= 400:
-                stream.read()
-                raise refusal(stream)
-            with partial.open("wb") as file:
-                for chunk in stream.iter_bytes():
-                    file.write(chunk)
-        partial.replace(path)
+        """Write matching trajectories to a file, whole or not at all; `format` and the rest are as in `GET /v1/export`."""
+        try:
+            with self._http.stream("GET", "/v1/export", params=_said(query), timeout=_LONG) as stream:
+                if stream.status_code >= 400:
+                    stream.read()
+                    raise refusal(stream)
+                save(stream.iter_bytes(), path)
+        except httpx.TransportError as error:
+            raise _silent(self._http.base_url, error) from error
 
     def tasks(self, **query: Any) -> Iterator[TaskInfo]:
         cursor = None
@@ -154,12 +161,31 @@ class Client:
     def resume(self, run_id: str) -> Run:
         return self._post(f"/v1/runs/{_part(run_id)}/resume")
 
-    def log(self, run_id: str) -> str:
-        return self._ask("GET", f"/v1/runs/{_part(run_id)}/log").text
+    def log(self, run_id: str, *, tail: int | None = None) -> str:
+        """What a launched run said. tail: at most so many bytes of its end."""
+        return self._ask("GET", f"/v1/runs/{_part(run_id)}/log", params=_said({"tail": tail})).text
 
     def watch(self, run_id: str) -> Iterator[Run]:
-        """The run whenever it changes, until it is over."""
-        with self._http.stream("GET", f"/v1/runs/{_part(run_id)}/events", timeout=None) as stream:
+        """The run whenever it changes, until it is over. A server that is started again meanwhile is asked again."""
+        last, heard = None, time.monotonic()
+        while True:
+            try:
+                for run in self._events(run_id):
+                    heard = time.monotonic()
+                    if run is None:
+                        return
+                    if run != last:  # each stream begins with all that there is to say
+                        yield run
+                    last = run
+            except (httpx.TransportError, ServerError) as error:
+                passing = not isinstance(error, ServerError) or error.status in _PASSING
+                if last is None or not passing or time.monotonic() - heard > PATIENCE:
+                    raise error if isinstance(error, ServerError) else _silent(self._http.base_url, error) from error
+            time.sleep(1)
+
+    def _events(self, run_id: str) -> Iterator[Run | None]:
+        """What one stream tells of a run, and None where that was all; a stream may also break off."""
+        with self._http.stream("GET", f"/v1/runs/{_part(run_id)}/events", timeout=_QUIET) as stream:
             if stream.status_code >= 400:
                 stream.read()
                 raise refusal(stream)
@@ -170,7 +196,7 @@ class Client:
                 elif line.startswith("data: ") and event == "progress":
                     yield Run.model_validate(json.loads(line.removeprefix("data: ")))
                 elif event == "end" and not line:
-                    return
+                    yield None
 
     def _get(self, model: type[Model], path: str, query: Mapping[str, Any] | None = None) -> Model:
         return model.model_validate(self._ask("GET", path, params=_said(query or {})).json())
@@ -187,14 +213,14 @@ class Client:
                 response = self._http.request(method, path, **options)
             except httpx.TransportError as error:
                 if last:
-                    url = self._http.base_url
-                    raise ServerError(f"{url} does not answer: {error}", hint="agentgym serve") from error
+                    raise _silent(self._http.base_url, error) from error
                 wait = 0.2 * 2**attempt
             else:
                 if response.status_code < 400:
                     return response
+                passing = response.status_code in _PASSING or "retry-after" in response.headers
                 wait = float(response.headers.get("retry-after", 0.2 * 2**attempt))
-                if last or response.status_code not in _PASSING or wait > 10:
+                if last or not passing or wait > LONGEST_WAIT:
                     raise refusal(response)
             time.sleep(wait)
         raise AssertionError("unreachable")
@@ -207,6 +233,10 @@ def _said(query: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in query.items()
         if value is not None
     }
+
+
+def _silent(url: httpx.URL, error: httpx.TransportError) -> ServerError:
+    return ServerError(f"{url} does not answer: {error}", hint="agentgym serve")
 
 
 def _part(text: str) -> str:

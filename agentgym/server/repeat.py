@@ -2,7 +2,8 @@
 
 The key is claimed in the store before the route runs, so of two servers one acts. A finished answer is replayed with
 `Idempotency-Replayed: true`; the key with another body is refused (422), and so is one whose first request still works
-(409). An answer that failed on our side (5xx) frees the key. Keys are kept for a day and belong to their token.
+(409). An answer that failed on our side (5xx) frees the key, and so does a server that died before it answered, after
+`ABANDONED_SECONDS`. Keys are kept for a day and belong to their token.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from agentgym.store.engine import reading, writing
 from agentgym.store.schema import server_answer as answers
 
 KEPT_SECONDS = 86_400.0
+ABANDONED_SECONDS = 120.0
 _LONGEST = 255
 
 
@@ -62,7 +64,8 @@ def _claim(engine: sa.Engine, key: str, digest: str) -> Response | None:
     now = time.time()
     try:
         with writing(engine) as connection:
-            connection.execute(answers.delete().where(answers.c.created_at < now - KEPT_SECONDS))
+            abandoned = answers.c.status.is_(None) & (answers.c.created_at < now - ABANDONED_SECONDS)
+            connection.execute(answers.delete().where((answers.c.created_at < now - KEPT_SECONDS) | abandoned))
             connection.execute(answers.insert(), {"key": key, "request_sha256": digest, "created_at": now})
         return None
     except IntegrityError:
@@ -71,7 +74,8 @@ def _claim(engine: sa.Engine, key: str, digest: str) -> Response | None:
     if row is not None and row.request_sha256 != digest:
         raise RequestError(422, "this Idempotency-Key was used with another body", hint="use a new key")
     if row is None or row.status is None:
-        raise RequestError(409, "the first request with this Idempotency-Key is still at work", hint="wait and repeat")
+        told = "the first request with this Idempotency-Key is still at work"
+        raise RequestError(409, told, hint="wait and repeat", headers={"Retry-After": "1"})
     headers = {"Idempotency-Replayed": "true"}
     return Response(row.body, status_code=row.status, media_type="application/json", headers=headers)
 

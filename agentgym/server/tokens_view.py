@@ -27,16 +27,19 @@ class Tokenizer(Protocol):
     def decode_batch(self, sequences: list[list[int]], skip_special_tokens: bool = ...) -> list[str]: ...
 
 
-@functools.lru_cache(maxsize=8)
 def tokenizer_of(model: str) -> Tokenizer | None:
     """The fast tokenizer of a model directory, or of a model pulled before; None where there is none. Downloads nothing."""
+    for place in (Path(model), models_dir() / model) if model else ():
+        if (place / "tokenizer.json").is_file():
+            return _loaded(place / "tokenizer.json")
+    return None
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(file: Path) -> Tokenizer:
     from tokenizers import Tokenizer as Fast
 
-    for place in (Path(model), models_dir() / model) if model else ():
-        file = place / "tokenizer.json"
-        if file.is_file():
-            return Fast.from_file(str(file))
-    return None
+    return Fast.from_file(str(file))
 
 
 def pieces(model: str, ids: Iterable[int]) -> dict[int, str] | None:

@@ -25,30 +25,35 @@ from harness.replay.turns import turns_of
 
 FindTask = Callable[[str], Task]
 """The task with a digest; raises TaskError."""
+FindRenderer = Callable[[Trajectory], GuardedRenderer | None]
+"""The renderer of the model that sampled a trajectory; None where its tokenizer is not to be had."""
 
 
 class Transcriber:
     """Call it with trajectories of `store`; whatever is missing for one (task gone, no profile) leaves its own words out."""
 
-    def __init__(self, store: Store, find_task: FindTask, renderer: GuardedRenderer | None) -> None:
+    def __init__(self, store: Store, find_task: FindTask, find_renderer: FindRenderer) -> None:
         self._store = store
         self._find = find_task
-        self._renderer = renderer
+        self._find_renderer = find_renderer
         self._profiles: dict[str, Profile | None] = {}
         self._tasks: dict[str, Task | None] = {}
 
     def __call__(self, trajectory: Trajectory) -> Transcript:
-        if FOREIGN in trajectory.metadata and self._renderer is not None:
-            return _foreign(trajectory, self._renderer)
+        renderer = None if "transcript" in trajectory.metadata else self._find_renderer(trajectory)
+        if renderer is None:
+            return recorded_transcript(trajectory)
+        if FOREIGN in trajectory.metadata:
+            return _foreign(trajectory, renderer)
         profile, task = self._profile(trajectory.harness_digest), self._task(trajectory.task_digest)
-        if profile is None or task is None or self._renderer is None or "transcript" in trajectory.metadata:
+        if profile is None or task is None:
             return recorded_transcript(trajectory)
         try:
             full = whole(trajectory, self._store)
         except InputError:  # its parent is not here
             return recorded_transcript(trajectory)
         opening = profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id)
-        turns = [[_said(turn.parsed, turn.call_id), *turn.messages] for turn in turns_of(full, profile, self._renderer)]
+        turns = [[_said(turn.parsed, turn.call_id), *turn.messages] for turn in turns_of(full, profile, renderer)]
         inherited = len(full.calls) - len(trajectory.calls)
         before = [message for turn in turns[:inherited] for message in turn]
         return Transcript([*opening, *before], turns[inherited:], profile.tool_specs)

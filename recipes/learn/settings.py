@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -51,6 +51,8 @@ class LearnSettings(Config):
     output: Path
     backend: str
     operators: list[str] = Field(description="Kinds of mistakes (agentgym/tasks/mutation/operators.py).")
+    max_lines: int = Field(ge=2, description="Bugs only in functions of at most so many lines.")
+    precision: Literal["float32", "bfloat16"] = Field(description="The learner's compute type; weights stay float32.")
     rl_modules: int = Field(ge=1, description="Snippets whose bugs RL trains on: those with the most places for one.")
     concurrency: int = Field(ge=1)
     evaluations: int = Field(ge=1, description="Episodes per held-out task.")

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
 from agentgym.tasks import toml
+from agentgym.tasks.mutation.mutants import Choice
 from recipes.learn.families import snippet_sources
 from recipes.learn.serving import PolicyServer
 from recipes.learn.settings import LearnSettings
@@ -53,46 +54,51 @@ class Plan:
             (self.out / folder).mkdir(parents=True, exist_ok=True)
         try:
             self.make_tasks()
-            self.cold_start()
-            start = self.untied(self.sft_policy(), "sft-untied")
+            start = self.cold_start()
             for which in HELD_OUT:
-                self.measure("sft", which, start, version=0)
+                self.measure(f"sft-{which}", self.tasks(which), start, version=0)
             self.reinforce(start)
             final = self.published()
             for which in HELD_OUT:
-                self.measure(self.arm, which, final, version=self.settings.rl.steps)
+                self.measure(f"{self.arm}-{which}", self.tasks(which), final, version=self.settings.rl.steps)
         finally:
             self.server.close()
 
     def make_tasks(self) -> None:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
-        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        sources = snippet_sources(s.rl_modules, Choice(frozenset(s.operators), s.max_lines))
+        options: dict[str, Any] = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
+        options |= {"max-lines": s.max_lines}
         options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
-        self.stage("tasks", ["tasks", "mutate", *snippet_sources(s.rl_modules)], options)
+        self.stage(
+            "tasks",
+            ["tasks", "mutate", *sources],
+            options,
+        )
 
-    def cold_start(self) -> None:
-        """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough."""
+    def cold_start(self) -> Path:
+        """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough; where the weights lie."""
         s = self.settings
         gold = {"policy": "edit", "concurrency": s.concurrency, "run_id": "gold", **self._acting(), "model": s.model}
         self.stage("gold", ["rollout"], {}, config=gold | {"tasks": self.tasks("cold-start")})
+        start, few = self.out, spread(self.tasks("instances"), s.sft.probe_tasks)
         for number in range(1, s.sft.rounds + 1):
-            done = self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
-            policy = Path(done["checkpoint"]) / "policy" if done else self.out / "sft/step-…/policy"
-            probe = {"model": str(policy), "tasks": spread(self.tasks("instances"), s.sft.probe_tasks), "split": "all"}
-            found = self.stage(
-                f"probe-{number}", ["eval"], {}, config=self._evaluation(f"probe-{number}", version=0) | probe
-            )
+            if self.result(f"sft-{number}") is None:
+                self.server.close()  # imitation has the machine to itself
+            self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
+            start = self.untied(self.sft_policy(), f"sft-{number}-untied")
+            found = self.measure(f"probe-{number}", few, start, version=0)
             if found and (found["pass@1"] or {"value": 0.0})["value"] >= s.sft.enough:
-                return
+                break
+        return start
 
-    def measure(self, who: str, which: str, weights: Path, *, version: int) -> None:
-        """Success on one held-out set, sampled by the server."""
-        name = f"{who}-{which}"
-        config = self._evaluation(name, version=version) | {"tasks": self.tasks(which), "split": "all"}
+    def measure(self, name: str, tasks: list[str], weights: Path, *, version: int) -> dict[str, Any] | None:
+        """Success on held-out tasks, sampled by the server."""
+        config = self._evaluation(name, version=version) | {"tasks": tasks, "split": "all"}
         if self.result(name) is None:
             config |= {"model": self.serve(weights), "tokenizer": self.settings.model}
-        self.stage(name, ["eval"], {}, config=config)
+        return self.stage(name, ["eval"], {}, config=config)
 
     def reinforce(self, start: Path) -> None:
         s, arm = self.settings, self.settings.arms[self.arm]
@@ -106,7 +112,7 @@ class Plan:
             "run_id": self.arm,
             "tasks": self.tasks("train"),
             "task_split": "all",
-            "steps": s.rl.steps - self._taken(),
+            "steps": s.rl.steps - self._taken(self.arm),
             "batch_trajectories": s.rl.batch,
             "group_size": arm.group or s.rl.group,
             "credit": arm.credit,
@@ -180,9 +186,9 @@ class Plan:
     def serve(self, weights: Path) -> str:
         return "http://127.0.0.1:PORT" if self.dry_run else self.server.serve(weights.resolve())
 
-    def _taken(self) -> int:
-        """Updates an interrupted call has left checkpoints of."""
-        found = sorted((self.out / self.arm).glob("step-*"))
+    def _taken(self, run: str) -> int:
+        """Updates that earlier calls have left checkpoints of."""
+        found = sorted((self.out / run).glob("step-*"))
         return int(found[-1].name.removeprefix("step-")) if found else 0
 
     def _imitation(self, number: int) -> dict[str, Any]:
@@ -196,7 +202,7 @@ class Plan:
             "credit": "constant",
             "min_reward": 1.0,
             "passes": 1000,
-            "steps": s.sft.steps_per_round,
+            "steps": number * s.sft.steps_per_round - self._taken("sft"),
             "batch_trajectories": s.sft.batch,
             "policy_learning_rate": s.sft.learning_rate,
             "keep_checkpoints": 1,
@@ -218,7 +224,7 @@ class Plan:
         return {"profile": str(PROFILE), "backend": self.settings.backend, "any_status": True, **self._seeded()}
 
     def _common(self) -> dict[str, Any]:
-        return {"profile": str(PROFILE), "any_status": True, **self._seeded()}
+        return {"profile": str(PROFILE), "any_status": True, "precision": self.settings.precision, **self._seeded()}
 
     def _seeded(self) -> dict[str, Any]:
         return {"seed": self.settings.seed, "store": str(self.settings.store)}

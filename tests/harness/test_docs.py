@@ -2,14 +2,15 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
+from documents import ROOT, run_block
 
 from agentgym.store.records import Termination
 from harness.profile import Profile, shipped_profiles
+from harness.tools import ToolContext
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "harness.md").read_text()
+TEXT = (ROOT / "docs" / "harness.md").read_text()
 
 
 def blocks(language):
@@ -35,11 +36,41 @@ def test_every_profile_and_termination_is_in_the_tables():
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_example_runs(monkeypatch, capsys, backend):
-    example = next(block for block in blocks("python") if "run_episode" in block)
-    monkeypatch.chdir(Path(__file__).resolve().parents[2])
-    namespace: dict = {}
-    exec(compile(example.replace("asyncio.run(main())", ""), "docs/harness.md", "exec"), namespace)
+    monkeypatch.chdir(ROOT)
 
+    namespace = await run_block("harness.md", 0, **{"asyncio.run(main())": ""})
     await namespace["main"]()
 
     assert capsys.readouterr().out.strip() == "submitted 1.0"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_tool_of_your_own_acts(backend, image, task):
+    namespace = await run_block("harness.md", 1)
+    sandbox = await backend.start(image, task.limits)
+
+    observation = await namespace["TOUCH"].run(ToolContext(sandbox, task.workdir), {"path": "a b"})
+
+    assert (observation.text, observation.exit_code) == ("Made a b.", 0)
+    assert (await sandbox.exec("cat 'a b'", cwd=task.workdir)).exit_code == 0
+    await sandbox.close()
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_sandbox_is_used_from_python_as_its_page_says(monkeypatch, capsys, backend):
+    monkeypatch.chdir(ROOT)
+
+    await (await run_block("sandboxes.md", 0))["main"]()
+
+    assert capsys.readouterr().out.split() == ["0", "1"]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_task_is_validated_from_python_as_its_page_says(monkeypatch, capsys, tmp_path, backend):
+    monkeypatch.chdir(ROOT)
+
+    once = {"validate(task, backend)": "validate(task, backend, repeats=1)", "runs/agentgym.db": str(tmp_path / "s.db")}
+    found = await run_block("tasks.md", 0, **once)
+    await found["backend"].close()
+
+    assert capsys.readouterr().out.strip() == "valid"

@@ -12,6 +12,7 @@ from agentgym.config import parse_config, read_toml
 from agentgym.store import Store
 from agentgym.store.records import PolicyKind, Termination, Trajectory
 from agentgym.tasks.mutation.bases import snippet_bases
+from agentgym.tasks.mutation.mutants import Choice
 from agentgym.tasks.mutation.sets import share_of
 from harness.profile import load_profile
 from recipes.learn import stages
@@ -112,7 +113,8 @@ def test_memory_is_told_beforehand() -> None:
 
 
 def test_reinforcement_gets_few_modules_and_many_bugs_of_each() -> None:
-    sources = snippet_sources(3)
+    choice = Choice(frozenset(["arithmetic"]), max_lines=10)
+    sources = snippet_sources(3, choice)
     shares: dict[str, list[str]] = {"train": [], "cold-start": [], "modules": []}
     for base in snippet_bases(*(source.removeprefix("snippets:") for source in sources)):
         shares[share_of(base, base.modules[0])].append(base.name)
@@ -120,4 +122,4 @@ def test_reinforcement_gets_few_modules_and_many_bugs_of_each() -> None:
     assert len(shares["cold-start"]) > 20
     assert len(shares["modules"]) > 20
     assert sources == sorted(sources)
-    assert len(snippet_sources(5)) == len(sources) + 2
+    assert len(snippet_sources(5, choice)) == len(sources) + 2

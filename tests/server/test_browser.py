@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from serving import serving
 
 from agentgym.store import Store
 from agentgym.store.credit import TokenCredit
@@ -55,32 +52,8 @@ def server(tmp_path_factory, recorded, build) -> Iterator[str]:
         store.put_credit("train", 1, 0, {"long": TokenCredit(learned[0], ratios, kept, learned[1])})
         for step in (1, 2):
             store.put_metrics("train", step, {"policy_loss": 0.5, "logprob_gap": 0.01 * step, "advantage/0": 0.1})
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "agentgym", "serve", "--port", str(port), "--store", str(path)]
-    log = (path.parent / "log").open("wb")
-    process = subprocess.Popen(command, stdout=log, stderr=log, cwd=path.parent, env=_environment())
-    try:
-        deadline = time.monotonic() + 240
-        while True:
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/v1/health", trust_env=False)
-                break
-            except httpx.TransportError:
-                said = (path.parent / "log").read_text()
-                assert process.poll() is None, said
-                assert time.monotonic() < deadline, said
-                time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=120)
-        log.close()
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with serving(path) as one:
+        yield one.url
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +157,68 @@ def test_training_curves_stand_under_their_questions(page) -> None:
     assert page.locator("section", has_text="Fidelity").locator("figure").count() == 1
 
 
+def test_a_training_run_without_episodes_has_no_link_to_them_and_every_link_of_a_page_leads_somewhere(
+    page, server
+) -> None:
+    for path in PAGES:
+        page.goto(path)
+        links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href)")
+        inside = {link.partition("#")[0] for link in links if link.startswith(server)}
+        broken = [link for link in inside if httpx.get(link, trust_env=False, timeout=60).status_code != 200]
+        assert broken == [], path
+
+
+ZEROS = """async () => {
+  const { curves } = await import("/static/chart.js");
+  const drawn = curves(document.body, { xLabel: "x", x: [1, 2], lines: [{ name: "y", y: [0, 0] }], width: 300, height: 200 });
+  await new Promise(requestAnimationFrame);
+  return [drawn.scales.y.min, drawn.scales.y.max];
+}"""
+
+
+def test_values_that_are_all_zero_stand_on_a_scale_of_one(page) -> None:
+    page.goto("/runs/run")
+    page.wait_for_selector("#charts[data-ready]")
+    assert page.evaluate(ZEROS) == [0, 1]
+
+
+def test_calls_of_the_heat_map_are_reached_without_keys_and_by_link(page) -> None:
+    page.goto("/trajectories/long/tokens")
+    page.wait_for_selector("#heat[data-ready]")
+    for _ in range(2):
+        page.get_by_role("button", name="call ›").click()
+    expect(page.locator("#token")).to_contain_text("call 1")
+    expect(page.locator("#heat i.at.s")).to_be_in_viewport()
+    page.get_by_role("button", name="‹ call").click()
+    expect(page.locator("#token")).to_contain_text("call 0")
+    page.evaluate("location.hash = '#call-7'")
+    expect(page.locator("#token")).to_contain_text("call 7")
+    page.goto("/trajectories/good")
+    page.goto("/trajectories/long/tokens#call-30")  # all above it is still to be drawn
+    page.wait_for_selector("#heat[data-ready]")
+    page.wait_for_timeout(1500)
+    expect(page.locator("#token")).to_contain_text("call 30")
+    expect(page.locator("#heat i.at.s")).to_be_in_viewport()
+    page.locator("#heat i.s").nth(3).click()
+    expect(page.locator("#token")).to_contain_text("logprob")
+
+
+def test_a_list_that_its_filters_leave_empty_says_so_and_leads_back(page) -> None:
+    page.goto("/trajectories?run_id=nothing&sort=reward")
+    expect(page.get_by_text("No trajectory matches these filters.")).to_be_visible()
+    page.get_by_role("link", name="without filters").click()
+    assert page.locator("#rows tbody tr").count() == 4
+    assert page.get_by_role("link", name="without filters").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/runs/run", "runs"), ("/trajectories/long/tokens", "trajectories"), ("/docs", "API")]
+)
+def test_the_navigation_says_where_one_is(page, path, name) -> None:
+    page.goto(path)
+    assert page.locator("nav [aria-current=page]").all_inner_texts() == [name]
+
+
 def test_the_heat_map_shows_every_token_with_what_was_recorded(page, server) -> None:
     columns = httpx.get(f"{server}/v1/trajectories/long/tokens", trust_env=False).json()
     page.goto("/trajectories/long/tokens#call-3")
@@ -268,6 +303,7 @@ def test_a_phone_scrolls_only_down(browser, server) -> None:
         page.goto(path)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 380, (path, width)
+        assert page.locator("header").bounding_box()["height"] < 100, "the header leaves the screen to the page"
     context.close()
 
 

@@ -11,6 +11,7 @@ import uvicorn
 
 from agentgym.client import Client, ServerError
 from agentgym.server import ServerSettings, create_app
+from agentgym.server.api.runs import Run
 
 
 @pytest.fixture
@@ -76,3 +77,32 @@ def test_what_passes_is_tried_again_under_one_key_and_silence_has_a_hint(monkeyp
     with Client("http://127.0.0.1:9") as client, pytest.raises(ServerError, match="does not answer") as caught:
         client.health()
     assert caught.value.hint == "agentgym serve"
+
+
+def test_a_first_try_that_is_still_at_work_is_waited_for_and_a_refusal_is_not(monkeypatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    run = dict.fromkeys(Run.model_fields) | {"id": "r", "episodes": 0, "solved": 0, "graded": 0, "tokens": 0}
+    run |= {"terminations": {}, "policies": [], "tasks": 0}
+    answers = [
+        httpx.Response(409, json={"detail": "still at work"}, headers={"retry-after": "1"}),
+        httpx.Response(201, json=run),
+        httpx.Response(409, json={"detail": "there is a run 'r'"}),
+    ]
+    with Client("http://x", transport=httpx.MockTransport(lambda _: answers.pop(0))) as client:
+        assert client.launch("rollout").id == "r"
+        with pytest.raises(ServerError, match="there is a run"):
+            client.launch("rollout", run_id="r")
+    assert answers == []
+
+
+def test_an_export_that_breaks_off_leaves_no_file(tmp_path) -> None:
+    def half(_: httpx.Request) -> httpx.Response:
+        def body():
+            yield b"{}"
+            raise httpx.ReadError("gone")
+
+        return httpx.Response(200, content=body())
+
+    with Client("http://x", transport=httpx.MockTransport(half)) as client, pytest.raises(ServerError, match="gone"):
+        client.export(tmp_path / "x.jsonl", format="json")
+    assert list(tmp_path.iterdir()) == []

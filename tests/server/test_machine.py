@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
+import httpx
 import pytest
 
 from agentgym.sandbox.census import local_sandboxes
 from agentgym.sandbox.labels import Owner, lease
-from agentgym.store import Store
-from agentgym.store.transfer import import_file
+from agentgym.server import create_app
+from agentgym.store import Store, TrajectoryFilter
+from agentgym.store.transfer import FORMATS, IN_WORDS, Transcript, export, import_file
 
 
 async def test_what_is_exported_is_imported_equal(client, filled, tmp_path, recorded) -> None:
@@ -27,6 +30,41 @@ async def test_what_is_exported_is_imported_equal(client, filled, tmp_path, reco
         for one in (await client.get("/v1/export?format=predictions&reward_min=1&limit=1")).text.splitlines()
     ]
     assert set(row) == {"instance_id", "model_name_or_path", "model_patch"}
+
+
+def said(trajectory) -> Transcript:
+    turns = [[{"role": "assistant", "content": f"call {number}"}] for number, _ in enumerate(trajectory.calls)]
+    return Transcript([{"role": "user", "content": "Mend it."}], turns)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_every_format_streams_what_the_command_writes(filled, tmp_path, format) -> None:
+    asked = []
+
+    def words(store, registry, where, tokenizer):
+        asked.append((where.reward_min, tokenizer))
+        return said
+
+    transport = httpx.ASGITransport(app=create_app(str(filled), words=words))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answer = await client.get("/v1/export", params={"format": format, "reward_min": 1})
+    path = tmp_path / ("x.parquet" if format == "parquet" else "x.jsonl")
+    where = TrajectoryFilter(reward_min=1.0)
+    with Store.open(filled) as store:
+        report = export(store, where, format, path, transcribe=said)
+    written = b"".join(Path(one).read_bytes() for one in report.files)
+    assert answer.content == written if format != "predictions" else sorted(answer.content) == sorted(written)
+    assert asked == ([(1.0, None)] if format in IN_WORDS else [])
+    assert path.suffix.removeprefix(".") in answer.headers["content-disposition"]
+    if format == "parquet":
+        table = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed").read_table(path).to_pylist()
+        assert [row["token_ids"] for row in table] == [[1, 2, 3, 40_004, 5]] * 2
+
+
+async def test_only_a_model_that_was_pulled_may_be_named_for_words(client) -> None:
+    for name in ("nobody", "../..", "/etc", "."):
+        answer = await client.get("/v1/export", params={"format": "sft", "tokenizer": name})
+        assert (answer.status_code, "was pulled" in answer.json()["detail"]) == (422, True)
 
 
 async def test_an_evaluation_is_pass_at_k_of_a_run_and_its_comparison_with_another(client, build) -> None:

@@ -6,14 +6,24 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import subprocess
 import time
 import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from servers import Postgres
 
 from agentgym.server import ServerSettings, create_app
+from agentgym.server.problem import RequestError
 from agentgym.server.runs.commands import command_line, toml
+from agentgym.server.runs.launch import STARTING_SECONDS, Launcher
+from agentgym.store import Store
+from agentgym.store.engine import writing
+from agentgym.store.schema import server_run
 
 
 @pytest.fixture
@@ -75,6 +85,81 @@ async def test_a_stop_ends_the_command_and_a_kill_is_seen_as_lost(client) -> Non
     assert (await client.post("/v1/runs/killed/stop")).status_code == 409
 
 
+def remember(client, **changes) -> None:
+    """Write a row of a launched run, as another server would have."""
+    row = {"id": "r", "kind": "rollout", "config": {}, "status": "running", "attempt": 1, "directory": "/nowhere"}
+    row |= {"host": socket.gethostname(), "created_at": time.time(), "started_at": time.time()}
+    with writing(client._transport.app.state.store.engine) as connection:
+        connection.execute(server_run.insert(), row | changes)
+
+
+async def test_a_run_of_another_machine_is_left_to_its_servers(client) -> None:
+    bystander = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    try:
+        remember(client, host="elsewhere", pid=bystander.pid, pid_started="1")
+        answer = await client.post("/v1/runs/r/stop")
+        assert (answer.status_code, answer.json()["hint"]) == (409, "ask a server of that machine")
+        await asyncio.sleep(0.1)
+        assert bystander.poll() is None, "a process of this machine that happens to have its number was ended"
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+async def test_a_run_whose_server_died_before_it_had_a_process_is_lost_and_takes_no_place(client) -> None:
+    for name in ("r1", "r2"):
+        remember(client, id=name, started_at=time.time() - 2 * STARTING_SECONDS)
+    remember(client, id="fresh")
+    assert (await client.get("/v1/runs/r1")).json()["process"]["status"] == "lost"
+    assert (await client.post("/v1/runs/fresh/stop")).headers["retry-after"] == "1"
+    launched = await client.post("/v1/runs", json={"kind": "rollout", "id": "x", "config": {"tasks": ["no-such-task"]}})
+    assert launched.status_code == 201
+    await ended(client, "x")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, tmp_path) -> Iterator[str]:
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "store.db")
+        return
+    server = Postgres("fsync=off")
+    yield server.url.render_as_string(hide_password=False)
+    server.remove()
+
+
+def test_of_many_that_ask_at_once_as_many_start_as_allowed(database, tmp_path, monkeypatch) -> None:
+    """Each has connections of its own, as servers on several machines have."""
+    monkeypatch.setattr(Launcher, "_start", lambda self, run_id, directory: self.get(run_id))
+    stores = [Store.open(database) for _ in range(6)]
+    launchers = [Launcher(one.engine, database, ServerSettings(runs_dir=tmp_path, max_running=2)) for one in stores]
+
+    def outcome(act: Callable[[], object]) -> int:
+        try:
+            act()
+        except RequestError as error:
+            return error.status
+        return 201
+
+    with ThreadPoolExecutor(len(launchers)) as pool:
+        found = list(pool.map(lambda one: outcome(lambda: one.launch("rollout", {})), launchers))
+        assert sorted(found) == [201, 201, 429, 429, 429, 429]
+        first = launchers[0].list()[0].id
+        with writing(stores[0].engine) as connection:
+            connection.execute(server_run.update().where(server_run.c.id == first).values(status="stopped"))
+        again = list(pool.map(lambda one: outcome(lambda: one.resume(first)), launchers))
+        assert sorted(again) == [201, 409, 409, 409, 409, 409]
+    for one in stores:
+        one.close()
+
+
+async def test_a_run_that_has_no_place_on_disk_is_failed_not_running(client, tmp_path) -> None:
+    (tmp_path / "runs").write_text("a file where the directory should be")
+    answer = await client.post("/v1/runs", json={"kind": "rollout", "id": "x"})
+    assert (answer.status_code, "could not be started" in answer.json()["detail"]) == (503, True)
+    assert (await client.get("/v1/runs/x")).json()["process"]["status"] == "failed"
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -124,6 +209,13 @@ def test_a_trajectory_named_like_an_option_stays_an_argument(tmp_path) -> None:
     ("kind", "config", "line"),
     [
         ("validate", {"tasks": ["a", "b"], "repeats": 2}, "tasks validate --repeats=2 --store s.db --json -- a b"),
+        (
+            "check",
+            {"run_id": "r1", "termination": ["submitted", "max_steps"]},
+            "store check --run-id=r1 --termination=submitted --termination=max_steps --store s.db --json",
+        ),
+        ("check", {}, "store check --store s.db --json"),
+        ("replay", {"run_id": "r1", "limit": 2}, "replay --run-id=r1 --limit=2 --store s.db --json --"),
         ("build", {"tasks": "a"}, "images build --store s.db --json -- a"),
         ("reap", {"backend": "local"}, "sandbox reap --backend=local --json"),
         (

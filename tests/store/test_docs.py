@@ -1,20 +1,29 @@
-"""The reader printed in docs/store.md reads a real store without agentgym."""
+"""docs/store.md tells the truth: its Python reads a real store, and the reader printed in it does so without agentgym."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+from documents import blocks, run_block
+
 from agentgym.store import Store
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "store.md"
+
+async def test_a_store_is_read_as_its_page_says(tmp_path: Path, monkeypatch, capsys, make_trajectory) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with Store.open("runs/agentgym.db") as store:
+        store.add(make_trajectory(id="solved", run_id="r1", reward=1.0))
+        store.add(make_trajectory(id="failed", run_id="r1", reward=0.0))
+    await run_block("store.md", 0)
+    assert capsys.readouterr().out.startswith("solved 1.0 ")
 
 
 def test_the_documented_reader_reads_what_was_written(tmp_path: Path, make_call, make_trajectory) -> None:
-    [reader] = [code for code in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S) if "def calls" in code]
+    reader = blocks("store.md", "python")[1]
     calls = make_call([1, 2], [3, 4]), make_call([1, 2, 3, 4, 5], [6]), make_call([1, 9], [], event="compacted")
     (tmp_path / "runs").mkdir()
     with Store.open(tmp_path / "runs" / "agentgym.db") as store:

@@ -52,7 +52,7 @@ def test_packed_rows_are_the_rows_alone(policy: LlamaForCausalLM, window: int | 
         )
 
 
-@pytest.mark.parametrize("follows", [(-1, -1, -1), (-1, 0, 0)])
+@pytest.mark.parametrize("follows", [(-1, -1, -1), (-1, 0, 0), (-1, 0, 1)])
 @pytest.mark.parametrize("window", [None, 5])
 def test_the_kernel_gets_the_rows_as_it_documents_them(
     monkeypatch, window: int | None, follows: tuple[int, ...]

@@ -124,6 +124,15 @@ def test_old_checkpoints_are_removed(policy_dir, store_url, tmp_path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").glob("step-*")) == ["step-000002", "step-000003"]
 
 
+def test_a_resumed_run_outlives_the_checkpoint_it_went_on_from(policy_dir, store_url, tmp_path) -> None:
+    output, one = tmp_path / "out", {"batch_trajectories": 2, "keep_checkpoints": 1}
+    (policy_dir / "chat_template.jinja").write_text("{{ messages }}")
+    train(config(policy_dir, store_url, output, steps=1, **one))
+    report = train(config(policy_dir, store_url, output, steps=2, **one))
+    assert report.checkpoint == output / "step-000003"
+    assert (report.checkpoint / "policy/chat_template.jinja").exists()
+
+
 def test_fewer_checkpoints_cost_a_crash_more_updates_and_change_nothing_else(policy_dir, store_url, tmp_path) -> None:
     """Given a checkpoint every second update, then the last is saved too, and what was not saved is taken again."""
     output = tmp_path / "out"

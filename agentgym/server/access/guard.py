@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentgym.logs import facts
+from agentgym.server.access.rate import Buckets
 from agentgym.server.measures import Measures
 from agentgym.server.problem import RequestError, problem_response
 from agentgym.server.settings import LOOPBACK, ServerSettings
@@ -27,7 +27,6 @@ from agentgym.store.errors import StoreError
 from agentgym.store.schema import server_audit as audit
 
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
-_CLIENTS = 10_000
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -43,12 +42,14 @@ _log = logging.getLogger(__name__)
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, *, settings: ServerSettings, measures: Measures, engine: sa.Engine) -> None:
+    def __init__(
+        self, app: ASGIApp, *, settings: ServerSettings, measures: Measures, engine: sa.Engine, buckets: Buckets
+    ) -> None:
         self.app = app
         self.settings = settings
         self.measures = measures
         self.engine = engine
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.buckets = buckets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -111,19 +112,14 @@ class Guard:
                 raise RequestError(403, f"a page of {origin or 'another site'} may not write here")
 
     def _check_rate(self, request: Request) -> None:
-        """A bucket of `burst` requests per client that refills at `rate` a second."""
         rate = self.settings.requests_per_second
         if rate is None:
             return
-        client, now = request.client.host if request.client else "", time.monotonic()
-        level, at = self._buckets.pop(client, (self.settings.burst, now))
-        level = min(self.settings.burst, level + (now - at) * rate)
-        self._buckets[client] = (max(level - 1, 0), now)
-        if len(self._buckets) > _CLIENTS:
-            self._buckets.popitem(last=False)
-        if level < 1:
-            wait = f"{max(1, round((1 - level) / rate))}"
-            raise RequestError(429, f"more than {rate:g} requests a second", headers={"Retry-After": wait})
+        client = request.client.host if request.client else ""
+        wait = self.buckets.take(client, rate=rate, burst=self.settings.burst)
+        if wait:
+            headers = {"Retry-After": f"{max(1, round(wait))}"}
+            raise RequestError(429, f"more than {rate:g} requests a second", headers=headers)
 
     def _limited(self, receive: Receive) -> Receive:
         """A chunked body says no length: count it."""

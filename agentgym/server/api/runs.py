@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -32,8 +32,9 @@ class Launch(BaseModel):
     kind: RunKind = Field(description="Which command: `agentgym KIND`.")
     config: dict[str, Any] = Field(
         default_factory=dict,
-        description="The command's options, as in its TOML file; `replay` names its `trajectory`, `validate` and `build` their "
-        "`tasks`, `import` a `benchmark` and its `source` on the server's disk.",
+        description="The command's options, as in its TOML file; `replay` and `check` select trajectories as `agentgym store ls` "
+        "does, or `replay` names its `trajectory`; `validate` and `build` name their `tasks`, `import` a `benchmark` and its "
+        "`source` on the server's disk.",
     )
     id: str | None = Field(default=None, description="Name of the run; made from kind and time where none is given.")
 
@@ -98,7 +99,7 @@ def list_runs(
 
 @router.post("/runs", status_code=201, dependencies=[Depends(needs_run)])
 def launch_run(body: Launch, store: AStore, launcher: ALauncher, who: Caller) -> Run:
-    """Start a rollout, an evaluation, a training run, a replay, a validation or an import in a process of its own."""
+    """Start a rollout, an evaluation, a training run, a replay, a check, a validation or an import in a process of its own."""
     _admit(body.kind, who)
     return launched(store, launcher, body.kind, body.config, body.id)
 
@@ -110,7 +111,7 @@ def get_run(run_id: str, store: AStore, launcher: ALauncher) -> Run:
 
 
 @router.get("/runs/{run_id}/events", dependencies=[Depends(needs_read)], response_class=StreamingResponse)
-def watch_run(run_id: str, store: AStore, launcher: ALauncher) -> StreamingResponse:
+def watch_run(run_id: str, store: AStore, launcher: ALauncher, request: Request) -> StreamingResponse:
     """Server-sent events: `progress` with the run whenever it changes, `end` when it is over."""
 
     def look() -> dict[str, Any]:
@@ -119,7 +120,8 @@ def watch_run(run_id: str, store: AStore, launcher: ALauncher) -> StreamingRespo
 
     look()  # an unknown run is a 404, not an empty stream
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events(look), media_type="text/event-stream", headers=headers)
+    told = events(look, request.app.state.ending)
+    return StreamingResponse(told, media_type="text/event-stream", headers=headers)
 
 
 @router.get("/runs/{run_id}/series", dependencies=[Depends(needs_read)])

@@ -4,11 +4,13 @@ sandbox, and `visible` makes signs of what a reader could not see."""
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 import agentgym
 from agentgym.observe.html import number, share
@@ -28,6 +30,11 @@ def _pretty(value: Any) -> str:
     return visible(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def _code(text: str) -> Markup:
+    """Our own descriptions: what stands in backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 _templates = Environment(
     loader=PackageLoader("agentgym.server"),
     autoescape=True,
@@ -35,7 +42,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.filters.update(visible=visible, moment=_moment, pretty=_pretty, num=number, share=share)
+_templates.filters.update(visible=visible, code=_code, moment=_moment, pretty=_pretty, num=number, share=share)
 _templates.globals.update(version=agentgym.__version__)
 
 

@@ -9,6 +9,7 @@ from agentgym.server.access.scopes import needs_read
 from agentgym.server.api.query import ALauncher, AStore
 from agentgym.server.pages.render import page
 from agentgym.server.runs.training import questions, trained_runs
+from agentgym.store import TrajectoryFilter
 
 router = APIRouter(dependencies=[Depends(needs_read)])
 
@@ -22,4 +23,6 @@ def index(store: AStore) -> HTMLResponse:
 def one(run_id: str, store: AStore, launcher: ALauncher) -> HTMLResponse:
     launched = launcher.find(run_id)
     live = launched is not None and launched.status == "running"
-    return page("training.html", run_id=run_id, questions=questions(store, run_id, launched), live=live)
+    found = questions(store, run_id, launched)
+    rolled_out = launched is not None or store.count(TrajectoryFilter(run_id=run_id)) > 0
+    return page("training.html", run_id=run_id, questions=found, live=live, rolled_out=rolled_out)

@@ -54,6 +54,7 @@ def index(request: Request, store: AStore, where: Wanted, place: APlace) -> HTML
         "trajectories.html",
         page=found,
         asked=request.query_params,
+        filtered=any(name not in ("sort", "order", "limit") for name, _ in kept),
         terminations=[termination.value for termination in Termination],
         sorts=sorts,
         next_link=f"?{urlencode([*kept, ('cursor', found.next)])}" if found.next else None,

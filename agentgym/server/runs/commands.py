@@ -11,18 +11,20 @@ from typing import Any, Literal, get_args
 
 from agentgym.server.problem import RequestError
 
-RunKind = Literal["rollout", "eval", "train", "replay", "validate", "import", "build", "reap"]
+RunKind = Literal["rollout", "eval", "train", "replay", "check", "validate", "import", "build", "reap"]
 KINDS: tuple[str, ...] = get_args(RunKind)
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
     """words: after `agentgym`. arguments: keys of the config that are positional; other keys become options. A command with
-    `config_file` takes all of it as TOML instead. has_store: whether it has `--store`. admin: whose scope starts it."""
+    `config_file` takes all of it as TOML instead. selects: whether options choose its trajectories, by run among others, so that
+    it needs no arguments. has_store: whether it has `--store`. admin: whose scope starts it."""
 
     words: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     config_file: bool = False
+    selects: bool = False
     has_store: bool = True
     admin: bool = False
 
@@ -31,14 +33,15 @@ _COMMANDS: Mapping[str, _Command] = {
     "rollout": _Command(("rollout",), config_file=True),
     "eval": _Command(("eval",), config_file=True),
     "train": _Command(("train",), config_file=True),
-    "replay": _Command(("replay",), ("trajectory",)),
+    "replay": _Command(("replay",), ("trajectory",), selects=True),
+    "check": _Command(("store", "check"), selects=True),
     "validate": _Command(("tasks", "validate"), ("tasks",)),
     "import": _Command(("tasks", "import"), ("benchmark", "source"), admin=True),
     "build": _Command(("images", "build"), ("tasks",)),
     "reap": _Command(("sandbox", "reap"), has_store=False, admin=True),
 }
 _OURS = ("store", "output", "run_id", "name", "out", "json")
-"""Keys that the server sets; offline training alone has another meaning for `run_id`: whose episodes it reads."""
+"""Keys that the server sets. `run_id` has another meaning where no episode is rolled out: whose episodes are read."""
 
 
 def needs_admin(kind: RunKind) -> bool:
@@ -58,8 +61,8 @@ def check(kind: RunKind, config: Mapping[str, Any]) -> None:
 
 
 def reads_stored_episodes(kind: RunKind, config: Mapping[str, Any]) -> bool:
-    """Whether a run rolls nothing out, so that its own id names no episodes."""
-    return kind == "train" and config.get("mode", "offline") == "offline"
+    """Whether `run_id` says whose episodes it reads: a run that rolls nothing out names none itself."""
+    return _COMMANDS[kind].selects or (kind == "train" and config.get("mode", "offline") == "offline")
 
 
 def command_line(kind: RunKind, config: Mapping[str, Any], run_id: str, store: str, directory: Path) -> list[str]:
@@ -84,6 +87,8 @@ def _arguments(kind: RunKind, config: Mapping[str, Any]) -> tuple[list[str], lis
     names = _COMMANDS[kind].arguments
     arguments: list[str] = []
     for name in names:
+        if _COMMANDS[kind].selects and name not in config and config:
+            continue
         given = config.get(name)
         given = [given] if isinstance(given, str) else given
         if not isinstance(given, list) or not given or not all(isinstance(one, str) and one for one in given):
@@ -95,12 +100,15 @@ def _arguments(kind: RunKind, config: Mapping[str, Any]) -> tuple[list[str], lis
     for key, value in config.items():
         if key in names:
             continue
-        if not re.fullmatch(r"[a-z][a-z_]*", key) or not isinstance(value, (str, int, float, bool)):
+        values = value if isinstance(value, list) else [value]
+        if not re.fullmatch(r"[a-z][a-z_]*", key) or not all(isinstance(one, (str, int, float)) for one in values):
             raise RequestError(
                 422, f"config: {key} = {value!r} is no option of `agentgym {' '.join(_COMMANDS[kind].words)}`"
             )
         option = key.replace("_", "-")
-        options.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option}={value}")
+        options += [
+            f"--{'' if one else 'no-'}{option}" if isinstance(one, bool) else f"--{option}={one}" for one in values
+        ]
     return options, arguments
 
 

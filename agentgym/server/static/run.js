@@ -1,4 +1,6 @@
 // One run: its curves, and its numbers while it is at work.
+import { curves } from "./chart.js";
+
 const place = document.getElementById("run");
 const charts = document.getElementById("charts");
 const number = (value) => value.toLocaleString("en");
@@ -15,25 +17,18 @@ function show(run) {
 async function draw() {
   const answer = await fetch(`/v1/runs/${place.dataset.run}/series`);
   if (!answer.ok) return;
-  const curves = (await answer.json()).curves.filter((one) => one.x_label === "episodes"); // the rest is the training page's
-  const style = getComputedStyle(document.documentElement);
-  const ink = style.getPropertyValue("--ink"), accent = style.getPropertyValue("--accent");
-  charts.replaceChildren();
-  for (const { name, x_label: xLabel, x, y } of curves) {
-    const box = document.createElement("div");
-    box.className = "chart";
-    charts.append(box);
-    const axis = { stroke: ink, grid: { stroke: "#8883" } };
-    new uPlot({
-      title: name, width: Math.min(820, charts.clientWidth || 820), height: 200, scales: { x: { time: false } },
-      axes: [{ ...axis, label: xLabel }, axis], series: [{ label: xLabel }, { label: name, stroke: accent, width: 2, spanGaps: true }],
-    }, [x, y], box);
-  }
-  if (!curves.length) charts.textContent = "No curve yet.";
+  const found = (await answer.json()).curves.filter((one) => one.x_label === "episodes"); // the rest is the training page's
+  const boxes = found.map(() => Object.assign(document.createElement("div"), { className: "chart" }));
+  charts.replaceChildren(...boxes);
+  found.forEach(({ name, x_label: xLabel, x, y }, i) => curves(boxes[i], { title: name, xLabel, x, lines: [{ name, y }], width: boxes[i].clientWidth, height: 200 }));
+  if (!found.length) charts.textContent = "No curve yet.";
 }
 
 await draw();
 charts.dataset.ready = "yes";
+let resizing = 0;
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(draw, 200); });
+document.getElementById("theme").addEventListener("click", draw);
 if (place.dataset.live === "yes") {
   const stream = new EventSource(`/v1/runs/${place.dataset.run}/events`);
   let drawn = 0;

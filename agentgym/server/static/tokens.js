@@ -21,7 +21,7 @@ function draw(block) {
   const asText = show.value === "text" && data.pieces;
   const parts = [];
   for (let at = first; at < last; at += 1) {
-    if (data.sampled[at] && (at === 0 || !data.sampled[at - 1] || data.call[at] !== data.call[at - 1])) {
+    if (begins(at)) {
       parts.push(`<span class="mark" id="call-${data.call[at]}">call ${data.call[at]}, version ${data.version[at]}${event(data.call[at])}</span>`);
     }
     const text = asText ? escaped(data.pieces[data.ids[at]]).replaceAll("\n", "⏎\n") : `${data.ids[at]} `;
@@ -61,13 +61,20 @@ function blockOf(at) {
   return block;
 }
 
+/** Into view, and it stays there while the blocks around it are drawn and take their places. */
+function bring(token, frames = 40) {
+  const { top, bottom } = token.getBoundingClientRect();
+  if (top < panel.parentElement.getBoundingClientRect().bottom || bottom > innerHeight) token.scrollIntoView({ block: "center" });
+  if (frames && token.matches(".at")) requestAnimationFrame(() => bring(token, frames - 1));
+}
+
 function point(at, scroll) {
   if (at < 0 || at >= data.ids.length) return;
   current = at;
   heat.querySelector(".at")?.classList.remove("at");
   const token = blockOf(at).querySelector(`[data-at="${at}"]`);
   token.classList.add("at");
-  if (scroll) token.scrollIntoView({ block: "center" });
+  if (scroll) bring(token);
   const facts = [`position ${at}`, `id ${data.ids[at]}`];
   if (data.pieces) facts.push(JSON.stringify(data.pieces[data.ids[at]]));
   if (data.sampled[at]) {
@@ -79,11 +86,18 @@ function point(at, scroll) {
   panel.textContent = facts.join(" · ");
 }
 
+const begins = (at) => data.sampled[at] && (at === 0 || !data.sampled[at - 1] || data.call[at] !== data.call[at - 1]);
+
+/** To where the next, or the previous, call began to sample. */
 function toCall(by) {
-  const from = current < 0 ? 0 : current;
-  const call = data.call[from] + by;
-  const at = data.call.findIndex((one, place) => one === call && data.sampled[place]);
-  if (at >= 0) point(at, true);
+  let at = current < 0 && by < 0 ? data.ids.length : current;
+  do at += by; while (at >= 0 && at < data.ids.length && !begins(at));
+  point(at, true);
+}
+
+function land() {
+  const wanted = /^#call-(\d+)$/.exec(location.hash);
+  if (wanted) point(data.call.findIndex((one, place) => one === Number(wanted[1]) && data.sampled[place]), true);
 }
 
 /** Advantage, ratio, value and mask of one update, beside the tokens; the choice of updates where there are several. */
@@ -119,10 +133,14 @@ else {
   redraw();
   if (!data.pieces) panel.textContent = "This machine does not have the model's tokenizer: ids are shown.";
   heat.dataset.ready = "yes";
-  const wanted = /^#call-(\d+)$/.exec(location.hash);
-  if (wanted) { const at = data.call.findIndex((one, place) => one === Number(wanted[1]) && data.sampled[place]); if (at >= 0) point(at, true); }
+  land();
 }
-heat.addEventListener("mouseover", (event) => { const at = event.target.dataset?.at; if (at) point(Number(at), false); });
+addEventListener("hashchange", land);
+/** A pointer that rests while the page scrolls under it points at nothing. */
+const pointed = (event) => { const at = event.target.dataset?.at; if (at && (event.type === "click" || event.movementX || event.movementY)) point(Number(at), false); };
+for (const kind of ["mousemove", "click"]) heat.addEventListener(kind, pointed);
+document.getElementById("next").addEventListener("click", () => toCall(1));
+document.getElementById("previous").addEventListener("click", () => toCall(-1));
 colour.addEventListener("change", redraw);
 show.addEventListener("change", redraw);
 update.addEventListener("change", async () => { await credit(update.value); redraw(); if (current >= 0) point(current, false); });

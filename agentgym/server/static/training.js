@@ -1,25 +1,13 @@
 // A training run's curves: one plot a figure, in the order of the page; drawn when near the screen, again while the run is live.
+import { curves } from "./chart.js";
+
 const place = document.getElementById("training");
-const dashes = [[], [6, 4], [2, 3], [10, 3, 2, 3], [1, 5]];
 const REFRESH = 15_000;
 let charts = [];
 
-function colours() {
-  const style = getComputedStyle(document.documentElement);
-  const dark = style.getPropertyValue("--paper").trim() !== "#fff";
-  return { ink: style.getPropertyValue("--ink").trim(), lines: dark ? ["#79b8ff", "#ffab70", "#85e89d", "#f97583", "#b392f0"] : ["#0a53be", "#b35900", "#1a7f37", "#b3131d", "#6f42c1"] };
-}
-
 function draw(figure) {
   const { x, x_label: xLabel, lines } = charts[Number(figure.dataset.chart)];
-  const { ink, lines: shades } = colours();
-  const axis = { stroke: ink, grid: { stroke: "#8883" } };
-  const plot = figure.querySelector(".plot");
-  plot.replaceChildren();
-  new uPlot({
-    width: Math.max(240, figure.clientWidth), height: 190, scales: { x: { time: false } }, axes: [{ ...axis, label: xLabel }, { ...axis, size: 60 }],
-    series: [{ label: xLabel }, ...lines.map(({ name }, i) => ({ label: name, stroke: shades[i % shades.length], dash: dashes[Math.floor(i / shades.length) % dashes.length], width: 2, spanGaps: true, points: { show: x.length < 30 } }))],
-  }, [x, ...lines.map((line) => line.y)], plot);
+  curves(figure.querySelector(".plot"), { xLabel, x, lines, width: figure.clientWidth, height: 190 });
   figure.dataset.drawn = "yes";
 }
 

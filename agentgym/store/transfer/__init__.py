@@ -10,12 +10,13 @@ document, atif → export ← rows, parquet; each format knows one trajectory at
 """
 
 from agentgym.store.transfer.errors import TransferError
-from agentgym.store.transfer.export import FORMATS, ExportReport, Format, export
+from agentgym.store.transfer.export import FORMATS, IN_WORDS, ExportReport, Format, export, save, stream
 from agentgym.store.transfer.imports import ImportReport, import_file
 from agentgym.store.transfer.transcript import Transcribe, Transcript, recorded_transcript
 
 __all__ = [
     "FORMATS",
+    "IN_WORDS",
     "ExportReport",
     "Format",
     "ImportReport",
@@ -25,4 +26,6 @@ __all__ = [
     "export",
     "import_file",
     "recorded_transcript",
+    "save",
+    "stream",
 ]

@@ -1,15 +1,15 @@
-"""Write the trajectories a filter selects in another format, one at a time.
+"""The trajectories that a filter selects in another format, one at a time: into files, or as a stream of bytes.
 
-A target that ends in `.jsonl` gets one line per trajectory, any other path is a directory with a file per trajectory
-(json, atif) or a data set (parquet). Files appear whole: they are written beside their place and renamed into it. A
-trajectory that the format has no room for, or whose bytes are damaged, is left out, counted and told.
+`stream` is a JSON document per line, or one Parquet file; a target that ends in `.jsonl` or `.parquet` gets it. Any other path is
+a directory with a file per trajectory (json, atif) or a data set (parquet). Files appear whole: they are written beside their
+place and renamed into it. A trajectory that the format has no room for, or whose bytes are damaged, is left out and counted.
 """
 
 from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +23,14 @@ from agentgym.store.store import Store
 from agentgym.store.transfer.atif import to_atif
 from agentgym.store.transfer.document import dumps, to_document
 from agentgym.store.transfer.errors import TransferError
-from agentgym.store.transfer.parquet import ParquetDirectory
+from agentgym.store.transfer.parquet import ParquetDirectory, ParquetStream
 from agentgym.store.transfer.rows import LeftOut, prediction_row, sft_row
 from agentgym.store.transfer.transcript import Transcribe, recorded_transcript
 
 Format = Literal["atif", "parquet", "sft", "predictions", "json"]
 FORMATS: tuple[str, ...] = get_args(Format)
+IN_WORDS: tuple[Format, ...] = ("atif", "sft")
+"""Those that say what the policy said, and so need `transcribe`."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,26 @@ class ExportReport:
     rows: int = 0
     files: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+
+
+def stream(
+    store: Store,
+    where: TrajectoryFilter,
+    format: Format,
+    report: ExportReport,
+    *,
+    transcribe: Transcribe = recorded_transcript,
+    on_progress: Callable[[str], None] = lambda trajectory_id: None,
+) -> Iterator[bytes]:
+    """All matching trajectories as one file; `report` is filled as it goes. Raises TransferError at once where it cannot be made.
+
+    transcribe: the words of a trajectory, for atif and sft. Memory holds one trajectory; of Parquet, one group of rows.
+    """
+    trajectories = _counting(store, where, report)
+    if format == "parquet":
+        return _parquet(ParquetStream(), trajectories, report, on_progress)
+    made = _made(trajectories, _maker(store, format, transcribe), report, on_progress)
+    return (f"{dumps(one)}\n".encode() for _, one in made)
 
 
 def export(
@@ -56,32 +78,31 @@ def export(
     transcribe: the words of a trajectory, for atif and sft.
     """
     report = ExportReport(format)
-    harness = HarnessDocuments(store)
-    documents: dict[str, Callable[[Trajectory], Mapping[str, Any]]] = {
-        "json": lambda one: to_document(one, harness.document(one.harness_digest)),
-        "atif": lambda one: to_atif(one, transcribe(one)),
-        "sft": lambda one: sft_row(one, transcribe),
-        "predictions": prediction_row,
-    }
-
-    def damaged(trajectory_id: str, error: CorruptError) -> None:
-        report.left_out["its stored bytes are damaged"] += 1
-
-    trajectories = store.iter(where, on_corrupt=damaged)
     try:
+        as_one = {"sft": True, "predictions": False, "parquet": target.suffix == ".parquet"}
+        if as_one.get(format, target.suffix == ".jsonl"):
+            chunks = stream(store, where, format, report, transcribe=transcribe, on_progress=on_progress)
+            save(chunks, target)
+            report.files.append(str(target))
+            return report
+        trajectories = _counting(store, where, report)
         if format == "parquet":
             _data_set(trajectories, target, report, on_progress)
-        elif format == "predictions":
-            _attempts(trajectories, documents[format], target, report, on_progress)
-        elif target.suffix == ".jsonl" or format == "sft":
-            _lines(trajectories, documents[format], target, report, on_progress)
-        else:
-            _files(trajectories, documents[format], target, report, on_progress)
+            return report
+        made = _made(trajectories, _maker(store, format, transcribe), report, on_progress)
+        (_attempts if format == "predictions" else _files)(made, target, report)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise  # the machine's, not the user's
         raise TransferError(f"cannot write {target}: {error.strerror or error}") from error
     return report
+
+
+def save(chunks: Iterable[bytes], target: Path) -> None:
+    """A file that is there whole at the end, or not at all."""
+    with _appearing(target) as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 class HarnessDocuments:
@@ -102,12 +123,30 @@ class HarnessDocuments:
 
 
 _Make = Callable[[Trajectory], Mapping[str, Any]]
+_Made = Iterator[tuple[Trajectory, Mapping[str, Any]]]
 _Progress = Callable[[str], None]
 
 
-def _made(
-    trajectories: Iterator[Trajectory], make: _Make, report: ExportReport, on_progress: _Progress
-) -> Iterator[tuple[Trajectory, Mapping[str, Any]]]:
+def _counting(store: Store, where: TrajectoryFilter, report: ExportReport) -> Iterator[Trajectory]:
+    def damaged(trajectory_id: str, error: CorruptError) -> None:
+        report.left_out["its stored bytes are damaged"] += 1
+
+    return store.iter(where, on_corrupt=damaged)
+
+
+def _maker(store: Store, format: Format, transcribe: Transcribe) -> _Make:
+    """What makes the document of a trajectory."""
+    harness = HarnessDocuments(store)
+    makers: dict[str, _Make] = {
+        "json": lambda one: to_document(one, harness.document(one.harness_digest)),
+        "atif": lambda one: to_atif(one, transcribe(one)),
+        "sft": lambda one: sft_row(one, transcribe),
+        "predictions": prediction_row,
+    }
+    return makers[format]
+
+
+def _made(trajectories: Iterator[Trajectory], make: _Make, report: ExportReport, on_progress: _Progress) -> _Made:
     for trajectory in trajectories:
         try:
             made = make(trajectory)
@@ -120,52 +159,52 @@ def _made(
         on_progress(trajectory.id)
 
 
-def _lines(
-    trajectories: Iterator[Trajectory], make: _Make, target: Path, report: ExportReport, on_progress: _Progress
-) -> None:
-    with _appearing(target) as file:
-        for _, made in _made(trajectories, make, report, on_progress):
-            file.write(dumps(made) + "\n")
-    report.files.append(str(target))
-
-
-def _files(
-    trajectories: Iterator[Trajectory], make: _Make, target: Path, report: ExportReport, on_progress: _Progress
-) -> None:
+def _files(made: _Made, target: Path, report: ExportReport) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for trajectory, made in _made(trajectories, make, report, on_progress):
-        with _appearing(target / f"{quote(trajectory.id, safe='')}.json") as file:
-            file.write(dumps(made) + "\n")
+    for trajectory, document in made:
+        save([f"{dumps(document)}\n".encode()], target / f"{quote(trajectory.id, safe='')}.json")
     report.files.append(str(target))
 
 
-def _attempts(
-    trajectories: Iterator[Trajectory], make: _Make, target: Path, report: ExportReport, on_progress: _Progress
-) -> None:
+def _attempts(made: _Made, target: Path, report: ExportReport) -> None:
     """The n-th attempt at an instance goes into the n-th file: an evaluation takes one prediction per instance."""
     seen: Counter[tuple[str, str]] = Counter()
-    files: list[IO[str]] = []
+    files: list[IO[bytes]] = []
     with ExitStack() as stack:
-        for _, made in _made(trajectories, make, report, on_progress):
-            key = made["instance_id"], made["model_name_or_path"]
+        for _, row in made:
+            key = row["instance_id"], row["model_name_or_path"]
             if seen[key] == len(files):
                 path = target if not files else target.with_suffix(f".{len(files) + 1}{target.suffix}")
                 files.append(stack.enter_context(_appearing(path)))
                 report.files.append(str(path))
-            files[seen[key]].write(dumps(made) + "\n")
+            files[seen[key]].write(f"{dumps(row)}\n".encode())
             seen[key] += 1
+
+
+def _parquet(
+    file: ParquetStream, trajectories: Iterator[Trajectory], report: ExportReport, on_progress: _Progress
+) -> Iterator[bytes]:
+    for trajectory in trajectories:
+        _count(file.add(trajectory), trajectory, report, on_progress)
+        if chunk := file.taken():
+            yield chunk
+    file.finish()
+    yield file.taken()
+
+
+def _count(rows: int, trajectory: Trajectory, report: ExportReport, on_progress: _Progress) -> None:
+    report.rows += rows
+    report.trajectories += rows > 0
+    if not rows:
+        report.left_out["the policy sampled nothing"] += 1
+    on_progress(trajectory.id)
 
 
 def _data_set(trajectories: Iterator[Trajectory], target: Path, report: ExportReport, on_progress: _Progress) -> None:
     directory = ParquetDirectory(target)
     try:
         for trajectory in trajectories:
-            rows = directory.add(trajectory)
-            report.rows += rows
-            report.trajectories += rows > 0
-            if not rows:
-                report.left_out["the policy sampled nothing"] += 1
-            on_progress(trajectory.id)
+            _count(directory.add(trajectory), trajectory, report, on_progress)
         report.files += map(str, directory.close())
     except BaseException:
         directory.abandon()
@@ -173,12 +212,12 @@ def _data_set(trajectories: Iterator[Trajectory], target: Path, report: ExportRe
 
 
 @contextmanager
-def _appearing(path: Path) -> Iterator[IO[str]]:
-    """A text file that is there whole at the end, or not at all."""
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is there whole at the end, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with partial.open("wb") as file:
             yield file
         partial.replace(path)
     finally:

@@ -1,7 +1,9 @@
-"""What a learner eats, as Parquet files that Hugging Face `datasets` loads by directory name.
+"""What a learner eats, as Parquet: one row per sequence of a trajectory, with the trajectory's columns.
 
-    DIRECTORY/README.md                              the data set's card: which files are which split
-    DIRECTORY/data/SPLIT-00000-of-00002.parquet      one row per sequence of a trajectory, with the trajectory's columns
+    ParquetStream       one file, as bytes while it is written
+    ParquetDirectory    files that Hugging Face `datasets` loads by directory name:
+                        DIRECTORY/README.md                            the data set's card: which files are which split
+                        DIRECTORY/data/SPLIT-00000-of-00002.parquet
 
 Arrays have one entry per token, as in `agentgym.store.sequences`. Rows are written in groups of about `GROUP_TOKENS`
 tokens and shards of `SHARD_TOKENS`, so memory does not grow with the run. Shards get their final names when their
@@ -50,33 +52,27 @@ def parquet_schema() -> pa.Schema:
     return arrow.schema(columns)
 
 
-@dataclass(slots=True)
-class _Split:
-    """The open shard of one split, and the rows that wait for their group."""
+class _Rows:
+    """Rows of trajectories, written to a Parquet file in groups."""
 
-    name: str
-    shards: list[Path] = field(default_factory=list)
-    writer: Any = None
-    written: int = 0
-    waiting: list[dict[str, Any]] = field(default_factory=list)
-    tokens: int = 0
-
-
-class ParquetDirectory:
-    """Writes trajectories; `close` gives the shards their names and writes the card."""
-
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, target: Any) -> None:
+        """target: a path, where a file is once there are rows; or what has `write`."""
+        self._target = target
         self._schema = parquet_schema()
-        self._directory = directory
-        self._splits: dict[str, _Split] = {}
-        if (directory / "data").exists():
-            raise TransferError(f"{directory / 'data'} exists already", hint="name another directory, or remove it")
-        (directory / "data").mkdir(parents=True)
+        self._writer: Any = None
+        self._waiting: list[dict[str, Any]] = []
+        self._tokens = 0
+        self.written = 0
+        """Tokens in the groups that are written."""
+
+    def open(self) -> None:
+        """Begin the file."""
+        import pyarrow.parquet as pq
+
+        self._writer = self._writer or pq.ParquetWriter(self._target, self._schema, compression="zstd")
 
     def add(self, trajectory: Trajectory) -> int:
         """How many rows it made."""
-        name = re.sub(r"\W", "_", trajectory.split) or "train"
-        split = self._splits.setdefault(name, _Split(name))
         columns = {name: getattr(trajectory, name) for name in RECORD_FIELDS} | {
             "policy_kind": trajectory.policy_kind.value,
             "termination": trajectory.termination.value,
@@ -88,16 +84,98 @@ class ParquetDirectory:
         derived = sequences(trajectory)
         for sequence in derived:
             arrays = {name: getattr(sequence, name) for name in _ARRAYS}
-            split.waiting.append({**columns, "sequence": sequence.index, **arrays})
-            split.tokens += len(sequence)
-            if split.tokens >= GROUP_TOKENS:
-                self._flush(split)
+            self._waiting.append({**columns, "sequence": sequence.index, **arrays})
+            self._tokens += len(sequence)
+            if self._tokens >= GROUP_TOKENS:
+                self.flush()
         return len(derived)
+
+    def flush(self) -> None:
+        if self._waiting:
+            self.open()
+            columns = {name: [row[name] for row in self._waiting] for name in self._schema.names}
+            self._writer.write_table(_pyarrow().table(columns, schema=self._schema))
+        self.written += self._tokens
+        self._waiting, self._tokens = [], 0
+
+    def close(self) -> bool:
+        """Whether there is a file."""
+        self.flush()
+        return self.abandon()
+
+    def abandon(self) -> bool:
+        """After a failure: close what is open."""
+        if self._writer is not None:
+            self._writer.close()
+        return self._writer is not None
+
+
+class ParquetStream:
+    """One Parquet file as chunks of bytes. Raises TransferError without pyarrow."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._chunks: list[bytes] = []
+        self._rows = _Rows(self)
+        self._rows.open()
+
+    def add(self, trajectory: Trajectory) -> int:
+        """How many rows it made."""
+        return self._rows.add(trajectory)
+
+    def finish(self) -> None:
+        """No more trajectories come."""
+        self._rows.close()
+
+    def taken(self) -> bytes:
+        """What has been written since the last time."""
+        taken = b"".join(self._chunks)
+        self._chunks.clear()
+        return taken
+
+    def write(self, data: bytes) -> int:
+        """What pyarrow asks of a file."""
+        self._chunks.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """What pyarrow asks of a file."""
+
+
+@dataclass(slots=True)
+class _Split:
+    """The open shard of one split, and those that are full."""
+
+    name: str
+    open: _Rows
+    shards: list[Path] = field(default_factory=list)
+
+
+class ParquetDirectory:
+    """Writes trajectories; `close` gives the shards their names and writes the card."""
+
+    def __init__(self, directory: Path) -> None:
+        parquet_schema()
+        self._directory = directory
+        self._splits: dict[str, _Split] = {}
+        if (directory / "data").exists():
+            raise TransferError(f"{directory / 'data'} exists already", hint="name another directory, or remove it")
+        (directory / "data").mkdir(parents=True)
+
+    def add(self, trajectory: Trajectory) -> int:
+        """How many rows it made."""
+        name = re.sub(r"\W", "_", trajectory.split) or "train"
+        if name not in self._splits:
+            self._splits[name] = _Split(name, _Rows(self._partial(name, 0)))
+        split = self._splits[name]
+        made = split.open.add(trajectory)
+        if split.open.written >= SHARD_TOKENS:
+            self._end_shard(split)
+        return made
 
     def close(self) -> list[Path]:
         """Every file, under its final name."""
         for split in self._splits.values():
-            self._flush(split)
             self._end_shard(split)
         names = {split.name: len(split.shards) for split in self._splits.values() if split.shards}
         files: list[Path] = []
@@ -112,29 +190,15 @@ class ParquetDirectory:
     def abandon(self) -> None:
         """After a failure: close what is open."""
         for split in self._splits.values():
-            if split.writer is not None:
-                split.writer.close()
-
-    def _flush(self, split: _Split) -> None:
-        if not split.waiting:
-            return
-        arrow = _pyarrow()
-        import pyarrow.parquet as pq
-
-        if split.writer is None:
-            split.shards.append(self._directory / "data" / f".{split.name}-{len(split.shards)}.partial")
-            split.writer, split.written = pq.ParquetWriter(split.shards[-1], self._schema, compression="zstd"), 0
-        columns = {name: [row[name] for row in split.waiting] for name in self._schema.names}
-        split.writer.write_table(arrow.table(columns, schema=self._schema))
-        split.written += split.tokens
-        split.waiting, split.tokens = [], 0
-        if split.written >= SHARD_TOKENS:
-            self._end_shard(split)
+            split.open.abandon()
 
     def _end_shard(self, split: _Split) -> None:
-        if split.writer is not None:
-            split.writer.close()
-            split.writer = None
+        if split.open.close():
+            split.shards.append(self._partial(split.name, len(split.shards)))
+        split.open = _Rows(self._partial(split.name, len(split.shards)))
+
+    def _partial(self, split: str, number: int) -> Path:
+        return self._directory / "data" / f".{split}-{number}.partial"
 
 
 def _card(splits: list[str]) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from agentgym.tasks.digest import tree_digest
 from agentgym.tasks.files_task import copy_tree
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Finder, Found
+from agentgym.tasks.mutation.mutants import Choice
 from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
 from agentgym.tasks.mutation.trial import Workbench
 from agentgym.tasks.mutation.write import Show, write_mutant
@@ -55,17 +56,17 @@ async def mutate(
     seed: int = 0,
     workers: int = 2,
     show: Show = "nothing",
-    operators: Collection[str] | None = None,
+    choice: Choice = Choice(),
     on_found: OnFound = lambda found: None,
 ) -> FamilyReport:
     """Write `wanted` tasks below `parent`, or that many of each set below a folder of its name; fewer where there are no more.
 
-    workers: sandboxes at once. show: the code in the instruction. operators: only these kinds of mistakes. on_found:
+    workers: sandboxes at once. show: the code in the instruction. choice: which places for bugs to use. on_found:
     hears how many bugs there are so far.
     """
     started = time.monotonic()
     report = FamilyReport()
-    search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found, operators)
+    search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found, choice)
     try:
         await _make(search, bases, wanted, parent, report, show=show)
     finally:
@@ -110,7 +111,7 @@ class _Search:
     seed: int
     dropped: Counter[str]
     on_found: OnFound
-    operators: Collection[str] | None
+    choice: Choice
     total: int = 0
 
     async def finders(self, bases: Sequence[Base], parent: Path) -> list[Finder]:
@@ -123,8 +124,7 @@ class _Search:
                 images[spec.digest] = await self.backend.ensure_image(spec)
             image = images[spec.digest]
             made += [
-                Finder(base, module, self.seed, image, self.bench, self.dropped, self.operators)
-                for module in base.modules
+                Finder(base, module, self.seed, image, self.bench, self.dropped, self.choice) for module in base.modules
             ]
         return made
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from agentgym.sandbox.protocol import Image
 from agentgym.tasks.mutation.bases import Base
-from agentgym.tasks.mutation.mutants import Mutant, mutants_of, shuffled, sites_of
+from agentgym.tasks.mutation.mutants import Choice, Mutant, mutants_of, shuffled, sites_of
 from agentgym.tasks.mutation.trial import Outcome, Trial, Workbench
 
 TOO_MANY_NOTICE = 0.5
@@ -31,7 +31,7 @@ class Found:
 class Finder:
     """The bugs of one module. `found` grows with `more`, always by the same ones; `exhausted` where there are no further ones.
 
-    operators: only these kinds of mistakes; None: all.
+    choice: which places for bugs to use.
     """
 
     base: Base
@@ -40,7 +40,7 @@ class Finder:
     image: Image
     bench: Workbench
     dropped: Counter[str]
-    operators: Collection[str] | None = None
+    choice: Choice = Choice()
     found: list[Found] = field(default_factory=list)
     exhausted: bool = False
     _mutants: Iterator[Mutant] | None = None
@@ -57,9 +57,7 @@ class Finder:
         if self._mutants is None:
             text = (self.base.tree / self.module).read_text(encoding="utf-8", errors="replace")
             # Not in a thread: CPython 3.11 confuses its count of recursions where two threads make syntax trees.
-            sites = [
-                one for one in sites_of(self.module, text) if self.operators is None or one.operator in self.operators
-            ]
+            sites = [site for site in sites_of(self.module, text) if self.choice.takes(site)]
             self._mutants = mutants_of(shuffled(sites, self.seed))
         trials = [await self.bench.open(self.base, self.image) for _ in range(lanes)]
         try:

@@ -61,6 +61,18 @@ class Site:
         return Mutant(self.path, self.operator, self.line, self.function, self.length, source, self.key)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which sites to use. operators: only these kinds. max_lines: only in functions no longer than this. None: all."""
+
+    operators: frozenset[str] | None = None
+    max_lines: int | None = None
+
+    def takes(self, site: Site) -> bool:
+        known = self.operators is None or site.operator in self.operators
+        return known and (self.max_lines is None or site.length <= self.max_lines)
+
+
 class _Sites(cst.CSTVisitor):
     """Collects (operator, node, replacement, function) in source order, inside of functions only."""
 

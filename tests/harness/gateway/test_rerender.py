@@ -66,7 +66,7 @@ async def test_a_conversation_that_was_appended_to_is_exported_in_its_own_words(
         [USER, first, {"role": "tool", "content": "a.py", "tool_call_id": first["tool_calls"][0]["id"]}], tools=[TOOL]
     )
     with Store.open(tmp_path / "store.db") as store:
-        transcript = Transcriber(store, lambda digest: task, renderer)(await record())
+        transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(await record())
     assert transcript.whole
     assert [(one["role"], one["content"]) for one in transcript.messages] == [
         ("user", USER["content"]),

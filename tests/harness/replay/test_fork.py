@@ -66,7 +66,7 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
         np.testing.assert_array_equal(joined.calls[1].prompt_token_ids, child.calls[0].prompt_token_ids)
 
         store.put_document(profile.digest, "harness", profile.document())
-        words = Transcriber(store, lambda digest: task, renderer)
+        words = Transcriber(store, lambda digest: task, lambda _: renderer)
         export(store, TrajectoryFilter(parent_id=parent.id, limit=1), "sft", tmp_path / "x.jsonl", transcribe=words)
         row = json.loads((tmp_path / "x.jsonl").read_text())
         weights = [message.get("weight", 1) for message in row["messages"] if message["role"] == "assistant"]

@@ -83,7 +83,7 @@ async def test_a_trajectory_reads_as_the_conversation_it_was(recorded, task, pro
     with Store.open(tmp_path / "store.db") as store:
         store.add(made)
         store.put_document(profile.digest, "harness", profile.document())
-        transcript = Transcriber(store, lambda digest: task, renderer)(made)
+        transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(made)
         roles = [message["role"] for message in transcript.messages]
         assert roles == [
             "system",
@@ -105,7 +105,7 @@ async def test_a_trajectory_reads_as_the_conversation_it_was(recorded, task, pro
         again = renderer.render_ids(list(transcript.messages[:2]), tools=profile.tool_specs, add_generation_prompt=True)
         np.testing.assert_array_equal(again, made.calls[0].prompt_token_ids)
         report = export(store, TrajectoryFilter(), "sft", tmp_path / "x.jsonl", transcribe=Transcriber(
-            store, lambda digest: task, renderer))  # fmt: skip
+            store, lambda digest: task, lambda _: renderer))  # fmt: skip
         assert report.rows == 1
 
 
@@ -116,7 +116,7 @@ async def test_of_another_harness_only_what_the_policy_said_is_known_in_words(
     with Store.open(tmp_path / "store.db") as store:
         store.add(made)
         store.put_document(profile.digest, "harness", profile.document())
-        transcript = Transcriber(store, lambda digest: task, renderer)(made)
+        transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(made)
     with pytest.raises(InputError, match="kept nothing of what it sent"):
         rerender(made, task, profile, renderer)
     assert not transcript.whole

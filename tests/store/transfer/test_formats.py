@@ -13,7 +13,7 @@ from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.check import check_store
 from agentgym.store.records import Step, Termination
 from agentgym.store.sequences import sequences
-from agentgym.store.transfer import Transcript, TransferError, export, import_file
+from agentgym.store.transfer import FORMATS, ExportReport, Transcript, TransferError, export, import_file, stream
 from agentgym.store.transfer import parquet as parquet_format
 
 
@@ -160,6 +160,37 @@ def test_parquet_holds_the_sequences_bit_for_bit_in_the_layout_of_datasets(
             np.testing.assert_array_equal(theirs, getattr(sequence, name), strict=True)
     with pytest.raises(TransferError, match="exists already"):
         export(store, TrajectoryFilter(), "parquet", tmp_path / "set")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_stream_reads_a_trajectory_when_it_is_asked_for_the_next(store, make_trajectory, monkeypatch, format) -> None:
+    monkeypatch.setattr(parquet_format, "GROUP_TOKENS", 1)
+    for number in range(5):
+        store.add(make_trajectory(id=f"{number}", created_at=float(number)))
+    report, seen = ExportReport(format), []
+    chunks = stream(store, TrajectoryFilter(), format, report, transcribe=told, on_progress=seen.append)
+    first = next(chunks)
+    assert first
+    assert len(seen) <= 1
+    assert b"".join(chunks)
+    assert seen == ["0", "1", "2", "3", "4"]
+    assert report.trajectories == 5
+
+
+def test_parquet_is_one_file_where_the_target_is_one(store, make_trajectory, tmp_path) -> None:
+    arrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (pip install 'agentgym[parquet]')")
+    made = [make_trajectory(id=f"{number}", created_at=float(number), split=f"s{number}") for number in range(3)]
+    for one in made:
+        store.add(one)
+    report = export(store, TrajectoryFilter(), "parquet", tmp_path / "one.parquet")
+    assert report.files == [str(tmp_path / "one.parquet")]
+    rows = arrow.read_table(tmp_path / "one.parquet").to_pylist()
+    wanted = [sequence for one in made for sequence in sequences(one)]
+    assert [(row["id"], row["split"], row["token_ids"]) for row in rows] == [
+        (one.trajectory_id, f"s{one.trajectory_id}", one.token_ids.tolist()) for one in wanted
+    ]
+    export(store, TrajectoryFilter(run_id="none"), "parquet", tmp_path / "empty.parquet")
+    assert arrow.read_table(tmp_path / "empty.parquet").num_rows == 0
 
 
 def test_sft_holds_whole_conversations_and_counts_the_others(store, make_call, make_trajectory, tmp_path) -> None:

@@ -14,6 +14,7 @@ from agentgym.tasks import TaskError, load_task
 from agentgym.tasks.leaks import find_leaks
 from agentgym.tasks.mutation import mutate
 from agentgym.tasks.mutation.bases import directory_base, snippet_bases
+from agentgym.tasks.mutation.mutants import Choice
 from agentgym.tasks.mutation.sets import share_of, split_of
 from agentgym.verify import Patch, grade
 
@@ -90,10 +91,20 @@ async def test_the_same_seed_gives_the_same_family_however_many_sandboxes_try(ba
 
 
 async def test_a_family_can_keep_to_kinds_of_mistakes(backend, tmp_path):
-    report = await mutate([snippet("lists")], 3, tmp_path, backend, operators=["arithmetic", "off_by_one"])
+    report = await mutate(
+        [snippet("lists")], 3, tmp_path, backend, choice=Choice(frozenset(["arithmetic", "off_by_one"]))
+    )
 
     assert set(report.operators) <= {"arithmetic", "off_by_one"}
     assert report.directories
+
+
+async def test_a_family_can_keep_to_short_functions(backend, tmp_path):
+    report = await mutate([snippet("lists")], 6, tmp_path, backend, choice=Choice(max_lines=4), show="function")
+
+    shown = [(place / "instruction.md").read_text().split("```python\n")[1] for place in report.directories]
+    assert shown
+    assert all(len(text.split("\n```")[0].splitlines()) <= 4 for text in shown)
 
 
 STEPS = """\
