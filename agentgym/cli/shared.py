@@ -14,10 +14,11 @@ from agentgym.cli.output import stderr
 from agentgym.config import STORE_VARIABLE, nearest
 from agentgym.sandbox import BackendName, open_backend
 from agentgym.sandbox.protocol import SandboxBackend
+from agentgym.store.errors import StoreMissingError
 from agentgym.tasks import Task, TaskError, load_task, shipped_tasks
 from agentgym.tasks.loader import task_directories
 from agentgym.tasks.measured import with_measured_limits
-from agentgym.tasks.registry import RegisteredTask, Registry
+from agentgym.tasks.registry import RegisteredTask, Registry, unregistered
 
 DEFAULT_STORE = "runs/agentgym.db"
 STORE = Annotated[
@@ -42,6 +43,34 @@ def open_registry(store: str) -> Registry:
         if (root.name, root) not in known:
             registry.register(load_task(root))
     return registry
+
+
+def known_tasks(store: str) -> dict[str, RegisteredTask]:
+    """What `open_registry` would hold, by id, without writing: the store may be read-only, or not there yet."""
+    try:
+        registry = Registry(store, create=False)
+    except StoreMissingError:
+        entries: dict[str, RegisteredTask] = {}
+    else:
+        entries = {entry.id: entry for entry in registry.list()}
+        registry.close()
+    known = {(entry.id, entry.root) for entry in entries.values()}
+    new = [unregistered(load_task(root)) for root in shipped_tasks() if (root.name, root) not in known]
+    return dict(sorted((entries | {entry.id: entry for entry in new}).items()))
+
+
+def known_task(name: str, store: str) -> RegisteredTask:
+    """One of `known_tasks` by id or the start of its digest, or an older version by that; raises TaskError."""
+    known = known_tasks(store)
+    prefix = name if name.startswith("sha256:") else f"sha256:{name}"
+    fitting = [entry for entry in known.values() if len(prefix) > 10 and entry.digest.startswith(prefix)]
+    if name in known or len(fitting) == 1:
+        return known.get(name) or fitting[0]
+    try:
+        registry = Registry(store, create=False)
+    except StoreMissingError:
+        raise TaskError(f"no task {name!r}{nearest(name, list(known))}", hint="agentgym tasks list") from None
+    return registry.get(name)
 
 
 def resolve_tasks(names: Sequence[str], registry: Registry) -> list[Task]:

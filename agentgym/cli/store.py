@@ -49,19 +49,21 @@ def ls(
     as_json: JSON = False,
 ) -> None:
     """List trajectories, newest first."""
+    damaged: list[str] = []
     if remote.asked():
         with remote.connected() as client:
             query = remote.query_of(where)
-            told, total = list(islice(client.trajectories(**query), limit)), client.page(**query, limit=1).total
-        emit(
-            {"total": total, "trajectories": [one.model_dump() for one in told]}, _listing(told, total), as_json=as_json
-        )
-        return
-    where = replace(where, limit=limit, newest_first=True)
-    with Store.open(store, create=False) as opened:
-        found = list(opened.query(where))
-        total = opened.count(where)
-    emit({"total": total, "trajectories": [asdict(one) for one in found]}, _listing(found, total), as_json=as_json)
+            found = list(islice(client.trajectories(on_damaged=damaged.append, **query), limit))
+            total, told = client.page(**query, limit=1).total, [one.model_dump() for one in found]
+    else:
+        where = replace(where, limit=limit, newest_first=True)
+        with Store.open(store, create=False) as opened:
+            found = list(opened.query(where, on_corrupt=lambda id_, _: damaged.append(id_)))
+            total, told = opened.count(where), [asdict(one) for one in found]
+    table: RenderableType = _listing(found, total)
+    if damaged:
+        table = Group(table, escape(f"cannot be read (`agentgym store check` says why): {', '.join(damaged)}"))
+    emit({"total": total, "trajectories": told, "damaged": damaged}, table, as_json=as_json)
 
 
 def show(

@@ -15,7 +15,16 @@ from rich.table import Table
 from agentgym.cli import make_tasks, mutate_tasks, pairs, remote
 from agentgym.cli.options import JSON
 from agentgym.cli.output import emit, progress
-from agentgym.cli.shared import BACKEND, DEFAULT_STORE, STORE, backend_for, open_registry, resolve_tasks
+from agentgym.cli.shared import (
+    BACKEND,
+    DEFAULT_STORE,
+    STORE,
+    backend_for,
+    known_task,
+    known_tasks,
+    open_registry,
+    resolve_tasks,
+)
 from agentgym.errors import AgentGymError
 from agentgym.tasks import Task, load_task
 from agentgym.tasks.loader import task_directories
@@ -54,8 +63,8 @@ def list_tasks(
         with remote.connected() as client:
             entries = list(client.tasks(status=status, split=split))
     else:
-        known = open_registry(store).list()
-        entries = [one for one in known if status in (None, one.status) and split in (None, one.split)]
+        known = known_tasks(store)
+        entries = [one for one in known.values() if status in (None, one.status) and split in (None, one.split)]
     table = Table(title=f"{len(entries)} tasks", title_justify="left", box=None, pad_edge=False)
     for heading in ("id", "status", "source", "split", "difficulty", "language", "reason"):
         table.add_column(heading)
@@ -75,7 +84,7 @@ def show(
         with remote.connected() as client:
             entry = client.task(task)
     else:
-        entry = open_registry(store).get(task)
+        entry = known_task(task, store)
     manifest = entry.manifest
     directory = str(entry.root) if isinstance(entry, RegisteredTask) else "on the server"
     facts = Table(box=None, show_header=False, pad_edge=False)

@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -72,12 +72,16 @@ class Client:
         """One page of trajectories; the query is that of `GET /v1/trajectories`."""
         return self._get(SummaryPage, "/v1/trajectories", query)
 
-    def trajectories(self, **query: Any) -> Iterator[Summary]:
-        """All matching trajectories, a page at a time."""
+    def trajectories(
+        self, *, on_damaged: Callable[[str], object] = lambda id_: None, **query: Any
+    ) -> Iterator[Summary]:
+        """All matching trajectories, a page at a time. on_damaged: told the ids of those that cannot be read."""
         cursor = None
         while True:
             page = self.page(**{"limit": 200, **query, "cursor": cursor})
             yield from page.items
+            for id_ in page.damaged:
+                on_damaged(id_)
             cursor = page.next
             if cursor is None:
                 return

@@ -15,10 +15,12 @@ from typing import Any, Literal, get_args
 import sqlalchemy as sa
 
 from agentgym.errors import InputError
-from agentgym.store import Store, TrajectoryFilter, TrajectorySummary
+from agentgym.store import CorruptError, Store, TrajectoryFilter, TrajectorySummary
 from agentgym.store.engine import reading
+from agentgym.store.filter import key_literal, printable
 from agentgym.store.rows import naming
 from agentgym.store.schema import trajectory as rows
+from agentgym.store.stream import log_corrupt
 
 Sort = Literal["created_at", "reward", "steps", "calls", "tokens", "action_tokens"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
@@ -27,11 +29,14 @@ _LOWEST = -1e308
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """total: how many match in all. next: the cursor of the page after this one, None at the end."""
+    """total: how many match in all. next: the cursor of the page after this one, None at the end. damaged: ids of the rows in
+    this page that cannot be read.
+    """
 
     total: int
     items: Sequence[TrajectorySummary]
     next: str | None
+    damaged: Sequence[str] = ()
 
 
 def page(
@@ -50,24 +55,28 @@ def page(
     if cursor is not None:
         value, id_ = _read(cursor, sort, descending)
         place = sa.tuple_(key, rows.c.id)
-        bound = sa.tuple_(sa.literal(value, sa.Double), sa.literal(id_))
+        bound = sa.tuple_(sa.literal(value, sa.Double), key_literal(id_))
         conditions = [*conditions, place < bound if descending else place > bound]
     order = [one.desc() if descending else one for one in (key, rows.c.id)]
     query = sa.select(rows).where(*conditions).order_by(*order).limit(limit + 1)
     with reading(store.engine) as connection:
         total = connection.execute(count).scalar_one()
         found = connection.execute(query).all()
-    items = [_summary(row) for row in found[:limit]]
+    items: list[TrajectorySummary] = []
+    damaged: list[str] = []
+    for row in found[:limit]:
+        try:
+            with naming(row.id):
+                items.append(TrajectorySummary.of_row(row))
+        except CorruptError as error:
+            damaged.append(printable(row.id))
+            log_corrupt(damaged[-1], error)
     more = len(found) > limit
-    return Page(total, items, _write(items[-1], sort, descending) if more else None)
+    return Page(total, items, _write(found[limit - 1], sort, descending) if more else None, damaged)
 
 
-def _summary(row: sa.Row[Any]) -> TrajectorySummary:
-    with naming(row.id):
-        return TrajectorySummary.of_row(row)
-
-
-def _write(last: TrajectorySummary, sort: Sort, descending: bool) -> str:
+def _write(last: sa.Row[Any], sort: Sort, descending: bool) -> str:
+    """The cursor behind a row, also one that cannot be read."""
     value = getattr(last, sort)
     text = json.dumps([sort, descending, _LOWEST if value is None else value, last.id])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -82,4 +91,7 @@ def _read(cursor: str, sort: Sort, descending: bool) -> tuple[float, str]:
         raise InputError(f"cursor {cursor[:80]!r} is not the `next` of a page") from None
     if (of, order) != (sort, descending) or not isinstance(id_, str) or "\0" in id_ or value != value:
         raise InputError("this cursor belongs to another order", hint="start again without a cursor")
-    return value, id_.encode("utf-8", "replace").decode()
+    try:
+        return value, id_.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a surrogate pair, which no cursor of ours has
+        return value, id_.encode("utf-8", "replace").decode()

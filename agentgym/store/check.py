@@ -8,7 +8,8 @@ not trust the code it checks, and then proves for each trajectory:
 - the record obeys the contract (`agentgym.store.validate`): spans cover, events are honest, failures have no reward;
 - every generated token is an action token of exactly one sequence, with its own logprob (bit for bit) and version;
 - the tokens before a call's first action token are exactly its recorded prompt;
-- no other token is trainable, or carries a logprob or a version.
+- no other token is trainable, or carries a logprob or a version;
+- the trajectory that it goes on from is in the store too.
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ def check_store(
             except (CorruptError, TypeError, ValueError) as error:
                 messages = [str(error)]
             found += [Fault(str(summary.id), message) for message in messages]
+            if summary.parent_id is not None and not store.has(summary.parent_id):
+                found.append(Fault(summary.id, f"it goes on from {summary.parent_id}, which is not in this store"))
             on_progress(summary.id)
     except StoreUnusableError:
         raise

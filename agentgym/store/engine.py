@@ -3,7 +3,8 @@
 `connect(url)` gives a SQLAlchemy engine; `reading` and `writing` are the only transactions the store uses. On SQLite
 a writing transaction takes its lock at once (BEGIN IMMEDIATE), because a lock taken half-way fails without waiting,
 and waits up to `BUSY_SECONDS` for other processes. `synchronous=NORMAL` in WAL mode: a killed process loses nothing
-and a power cut at most the last trajectories, never the consistency of the file.
+and a power cut at most the last trajectories, never the consistency of the file. Text that is no UTF-8 (a torn page,
+another program) ends no query on SQLite: its bytes come as lone surrogates, and whoever reads the row refuses it.
 
 Every database error becomes a StoreError that says what to do; constraint violations stay SQLAlchemy's IntegrityError
 for the caller that expects them.
@@ -75,6 +76,7 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver must not begin transactions of its own
+    connection.text_factory = _text
     cursor = connection.cursor()
     for pragma in (
         f"busy_timeout = {BUSY_SECONDS * 1000}",
@@ -84,6 +86,10 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

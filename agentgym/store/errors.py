@@ -15,6 +15,10 @@ class StoreNotFoundError(StoreError, InputError):
     exit_code = InputError.exit_code
 
 
+class StoreMissingError(StoreNotFoundError):
+    """There is nothing at this path (yet)."""
+
+
 class StoreUnusableError(StoreError, MachineError):
     """It may be a store, but not for this machine as it is: no space, no permission, no server, a newer schema."""
 

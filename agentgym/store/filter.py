@@ -76,7 +76,7 @@ class TrajectoryFilter:
             ]
         if self.after is not None:
             key = sa.tuple_(column.created_at, column.id)
-            bound = sa.tuple_(sa.literal(self.after[0], sa.Double), sa.literal(self.after[1]))
+            bound = sa.tuple_(sa.literal(self.after[0], sa.Double), key_literal(self.after[1]))
             found.append(key < bound if self.newest_first else key > bound)
         return found
 
@@ -140,15 +140,48 @@ class TrajectorySummary:
 
     @staticmethod
     def of_row(row: Any) -> TrajectorySummary:
-        """The summary in a row of the trajectory table. Raises ValueError for a termination this code does not know."""
+        """The summary in a row of the trajectory table. Raises ValueError for a value that no writer put there: another type,
+        text that is no UTF-8, a termination this code does not know."""
         values = {name: getattr(row, name) for name in SUMMARY_FIELDS}
+        for name, value in values.items():
+            if not isinstance(value, _KINDS[name]):
+                raise ValueError(f"column {name} holds {value!r:.80}")
+            if isinstance(value, str) and not is_text(value):
+                raise ValueError(f"column {name} holds bytes that are no UTF-8: {printable(value)[:80]}")
         values["policy_kind"] = PolicyKind(row.policy_kind)
         values["termination"] = Termination(row.termination)
         return TrajectorySummary(**values)
 
 
+def is_text(value: str) -> bool:
+    """Whether stored text was UTF-8; what was not has lone surrogates (see `agentgym.store.engine`)."""
+    return value.isascii() or not any("\udc80" <= character <= "\udcff" for character in value)
+
+
+def printable(value: object) -> str:
+    """Stored text for people, whatever its bytes are."""
+    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def key_literal(key: Any) -> sa.ColumnElement[Any]:
+    """The id of a row to go on behind, also one that is no text or whose bytes are no UTF-8."""
+    return (
+        sa.literal(key)
+        if not isinstance(key, str) or is_text(key)
+        else sa.cast(sa.literal(key.encode("utf-8", "surrogateescape")), sa.Text)
+    )
+
+
+def _kinds(column: sa.Column[Any]) -> tuple[type, ...]:
+    kind = column.type.python_type
+    kinds = (float, int) if kind is float else (kind,)
+    return (*kinds, type(None)) if column.nullable else kinds
+
+
 SUMMARY_FIELDS = tuple(field.name for field in fields(TrajectorySummary))
 COUNT_FIELDS = ("calls", "steps", "tokens", "action_tokens", "version_min", "version_max")
 """Summary columns that repeat what the blobs say."""
+_KINDS = {name: _kinds(table.c[name]) for name in SUMMARY_FIELDS}
+"""What a column may hold; SQLite does not hold a column to its type."""
 RECORD_FIELDS = tuple(name for name in SUMMARY_FIELDS if name not in COUNT_FIELDS)
 """Summary columns that are fields of `Trajectory` under the same name and stand nowhere else."""

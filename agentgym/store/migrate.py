@@ -12,7 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from agentgym.store.engine import connect, reading, store_url, writing
-from agentgym.store.errors import StoreNotFoundError, StoreUnusableError
+from agentgym.store.errors import StoreMissingError, StoreNotFoundError, StoreUnusableError
 from agentgym.store.schema import KNOWN_SCHEMAS, SCHEMA_VERSION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -30,9 +30,7 @@ def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
         if path.is_dir():
             raise StoreNotFoundError(f"{path} is a directory, not a store", hint=f"name a file: {path / 'agentgym.db'}")
         if not create and (not path.exists() or path.stat().st_size == 0):
-            raise StoreNotFoundError(
-                f"there is no store at {path}", hint="run `agentgym rollout`, or name another path"
-            )
+            raise StoreMissingError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
         _refuse_foreign(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.store.codec import decode_calls, encode_calls
 from agentgym.store.detail import decode_detail, encode_detail
 from agentgym.store.errors import CorruptError
-from agentgym.store.filter import RECORD_FIELDS, TrajectorySummary
+from agentgym.store.filter import RECORD_FIELDS, TrajectorySummary, printable
 from agentgym.store.records import Trajectory
 from agentgym.store.validate import sound_layout
 
@@ -54,4 +54,4 @@ def naming(trajectory_id: str) -> Iterator[None]:
     try:
         yield
     except (CorruptError, TypeError, ValueError) as error:
-        raise CorruptError(f"trajectory {trajectory_id}: {error}") from error
+        raise CorruptError(f"trajectory {printable(trajectory_id)}: {error}") from error

@@ -28,8 +28,8 @@ from agentgym.store import credit, states
 from agentgym.store.codec import decode_layout
 from agentgym.store.credit import CreditEntry, TokenCredit
 from agentgym.store.engine import reading, writing
-from agentgym.store.errors import NotFoundError, StoreError, StoreUnusableError, TakenError
-from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
+from agentgym.store.errors import CorruptError, NotFoundError, StoreError, StoreUnusableError, TakenError
+from agentgym.store.filter import TrajectoryFilter, TrajectorySummary, is_text, printable
 from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory
 from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
@@ -42,6 +42,7 @@ from agentgym.store.states import WorkspaceStates
 from agentgym.store.stream import OnCorrupt, log_corrupt, read_blobs, stream
 
 _EVERYTHING = (bodies.c.tokens, bodies.c.detail)
+_DIGEST_LENGTH = len("sha256:") + 64
 _BY_PREFIX = (
     sa.select(rows)
     .where(
@@ -117,6 +118,11 @@ class Store:
         with naming(found[0].id):
             return TrajectorySummary.of_row(found[0])
 
+    def has(self, trajectory_id: str) -> bool:
+        """Whether there is a trajectory with exactly this id, readable or not."""
+        with reading(self.engine) as connection:
+            return connection.execute(sa.select(rows.c.id).where(rows.c.id == trajectory_id)).first() is not None
+
     def query(
         self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
     ) -> Iterator[TrajectorySummary]:
@@ -160,9 +166,12 @@ class Store:
 
     def database_faults(self) -> list[str]:
         """What the database itself finds wrong: damaged pages of an SQLite file, bodies that belong to no
-        trajectory."""
+        trajectory, harness documents that trajectories name and that are not there."""
         found: list[str] = []
         lost = sa.select(bodies.c.trajectory_id).where(bodies.c.trajectory_id.not_in(sa.select(rows.c.id)))
+        named = sa.select(rows.c.harness_digest, sa.func.count()).group_by(rows.c.harness_digest)
+        named = named.where(sa.func.length(rows.c.harness_digest) == _DIGEST_LENGTH)
+        named = named.where(rows.c.harness_digest.not_in(sa.select(documents.c.digest)))
         try:
             if self.engine.dialect.name == "sqlite":
                 with reading(self.engine) as connection:
@@ -170,6 +179,10 @@ class Store:
                         found += [f"SQLite: {answer}"] if answer != "ok" else []
             with reading(self.engine) as connection:
                 found += [f"body {one} belongs to no trajectory" for one in connection.execute(lost).scalars()]
+                found += [
+                    f"harness document {printable(digest)}, which {counted} of its trajectories name, is not in this store"
+                    for digest, counted in connection.execute(named)
+                ]
         except StoreUnusableError:
             raise
         except StoreError as error:  # the pages that this needs are torn themselves
@@ -189,12 +202,17 @@ class Store:
                 raise StoreError(f"digest {digest} already names a different {kind} document") from None
 
     def get_document(self, digest: str) -> dict[str, Any]:
-        """The document under a digest. Raises NotFoundError."""
+        """The document under a digest. Raises NotFoundError, or CorruptError for what is no JSON."""
         with reading(self.engine) as connection:
             text = connection.execute(sa.select(documents.c.json).where(documents.c.digest == digest)).scalar()
         if text is None:
             raise NotFoundError(f"no document {digest!r}")
-        return json.loads(text)
+        try:
+            if is_text(text):
+                return json.loads(text)
+        except ValueError:
+            pass
+        raise CorruptError(f"document {digest} is not the JSON that was written")
 
     def put_metrics(self, run_id: str, step: int, values: Mapping[str, float]) -> None:
         """What a training run measured at a step, in place of what was there: a step taken again is measured again."""

@@ -1,8 +1,8 @@
 """Read many trajectories: page by key, one short transaction a page, and past whatever is damaged.
 
-Pages are ordered by (created_at, id). Where the database itself cannot read a page of blobs (a torn file), its rows
-are read one by one, so that only the damaged ones are lost; each of those, and each blob whose bytes are wrong, goes to
-`on_corrupt` with its id.
+Pages are ordered by (created_at, id). A row that holds what no writer put there is skipped. Where the database itself
+cannot read a page of blobs (a torn file), its rows are read one by one, so that only the damaged ones are lost. Each of
+those rows, and each blob whose bytes are wrong, goes to `on_corrupt` with its id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from agentgym.store.engine import reading
 from agentgym.store.errors import CorruptError, StoreError
-from agentgym.store.filter import TrajectoryFilter, TrajectorySummary
+from agentgym.store.filter import TrajectoryFilter, TrajectorySummary, is_text, printable
 from agentgym.store.rows import naming
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
@@ -50,7 +50,7 @@ def stream(
                 with naming(row.id):
                     item = decode(TrajectorySummary.of_row(row), *_present(contents, row.id) if blobs else ())
             except CorruptError as error:
-                on_corrupt(row.id, error)
+                on_corrupt(printable(row.id), error)
             else:
                 yield item
 
@@ -78,16 +78,21 @@ def _pages(
         try:
             with reading(engine) as connection:
                 page = connection.execute(part).all()
-                contents = _contents(connection, [row.id for row in page], blobs)
+                contents = _contents(connection, _ids(page), blobs)
         except StoreError:
             with reading(engine) as connection:
                 page = connection.execute(part).all()
-            contents = _one_by_one(engine, [row.id for row in page], blobs)
+            contents = _one_by_one(engine, _ids(page), blobs)
         yield page, contents
         if len(page) < size:
             return
         where = replace(where, after=(page[-1].created_at, page[-1].id))
         left = None if left is None else left - size
+
+
+def _ids(page: Sequence[sa.Row[Any]]) -> list[str]:
+    """Of the rows that can be read at all."""
+    return [row.id for row in page if isinstance(row.id, str) and is_text(row.id)]
 
 
 def _contents(connection: sa.Connection, ids: list[str], blobs: _Columns) -> dict[str, Any]:

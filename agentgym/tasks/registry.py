@@ -7,6 +7,7 @@ validation: `registered` (none yet), `valid`, `rejected` or `error`.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from agentgym.store.engine import reading, writing
+from agentgym.store.filter import is_text, printable
 from agentgym.store.migrate import open_engine
 from agentgym.store.schema import task as task_table
 from agentgym.store.schema import task_validation
@@ -24,6 +26,7 @@ from agentgym.tasks.model import Task, TaskError
 from agentgym.tasks.report import ValidationReport
 
 Status = Literal["registered", "valid", "rejected", "error"]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +61,15 @@ class RegisteredTask:
 class Registry:
     """Open with a store URL or path; safe to use from several processes."""
 
-    def __init__(self, store_url_or_path: str | Path) -> None:
-        self._engine = open_engine(store_url_or_path)
+    def __init__(self, store_url_or_path: str | Path, create: bool = True) -> None:
+        self._engine = open_engine(store_url_or_path, create)
 
     def close(self) -> None:
         self._engine.dispose()
 
     def register(self, task: Task) -> RegisteredTask:
         """Add this version; where it is known already, only its directory is updated."""
-        row = {
-            "digest": task.digest,
-            "id": task.id,
-            "root": str(task.root),
-            "source_kind": task.source.get("kind", ""),
-            "split": task.split,
-            "language": task.language,
-            "difficulty": task.difficulty,
-            "manifest": summary(task),
-            "registered_at": time.time(),
-        }
+        row = _row(task)
         with writing(self._engine) as connection:
             known = sa.select(task_table.c.digest).where(task_table.c.digest == task.digest)
             if connection.execute(known).first() is None:
@@ -151,10 +144,40 @@ class Registry:
             .order_by(task_table.c.registered_at, task_table.c.digest)
         )
         with reading(self._engine) as connection:
-            return [_entry(row) for row in connection.execute(query).mappings()]
+            found = [dict(row) for row in connection.execute(query).mappings()]
+        return [_entry(row) for row in found if _sound(row)]
 
 
-def _entry(row: sa.RowMapping) -> RegisteredTask:
+def _sound(row: Mapping[str, Any]) -> bool:
+    """False, and a warning, for a row that no writer wrote: it does not take the others with it."""
+    damaged = [name for name, value in row.items() if isinstance(value, str) and not is_text(value)]
+    if damaged:
+        _log.warning(
+            "skipped task %s: its %s holds bytes that are no UTF-8; register it again", printable(row["id"]), damaged[0]
+        )
+    return not damaged
+
+
+def unregistered(task: Task) -> RegisteredTask:
+    """What registering this version would make of it, without doing so."""
+    return _entry({**_row(task), "status": None, "reason": None, "report": None})
+
+
+def _row(task: Task) -> dict[str, Any]:
+    return {
+        "digest": task.digest,
+        "id": task.id,
+        "root": str(task.root),
+        "source_kind": task.source.get("kind", ""),
+        "split": task.split,
+        "language": task.language,
+        "difficulty": task.difficulty,
+        "manifest": summary(task),
+        "registered_at": time.time(),
+    }
+
+
+def _entry(row: Mapping[str, Any]) -> RegisteredTask:
     return RegisteredTask(
         id=row["id"],
         digest=row["digest"],

@@ -10,6 +10,7 @@ find it again.*
     conversation.py  text of a client -> token ids        reading.py  sampled ids -> text and calls for a client
     delivery.py      answers to clients that may be gone  live.py     ... and what they may read before there is one
     evidence.py      branches, and how much was delivered refusal.py  what is answered instead
+    asked.py         what was asked, kept beside the calls
 
     hosting.py       sandbox + key + whatever drives the agent, then our grade
     agent.py         ... a program on this machine        program.py  its processes, which end with ours

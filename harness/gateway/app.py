@@ -31,6 +31,7 @@ from harness.gateway.delivery import deliver
 from harness.gateway.desk import Desk
 from harness.gateway.gateway import Gateway
 from harness.gateway.refusal import Refusal, unusable
+from harness.render.guarded import DEEPEST, nested_deeper
 
 DIALECTS: Mapping[str, Dialect] = {
     "/v1/chat/completions": Chat(),
@@ -151,4 +152,6 @@ async def _body(request: Request, limit: int) -> Body:
         raise unusable(f"the request body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise unusable("the request body is not a JSON object")
+    if nested_deeper(body, 2 * DEEPEST):
+        raise unusable(f"the request body is nested deeper than {2 * DEEPEST} levels")
     return body

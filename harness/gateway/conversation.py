@@ -26,7 +26,7 @@ from renderers import Message as RendererMessage
 from renderers import ToolSpec
 
 from agentgym.store.records import Int32Array
-from harness.gateway.ask import Answer, Message
+from harness.gateway.ask import Answer, Ask, Message
 from harness.gateway.refusal import unusable
 from harness.render import GuardedRenderer, RenderError, assistant_turn, extend
 
@@ -48,6 +48,26 @@ class Conversation:
         self._replies: dict[str, list[_Reply]] = {}
         self._laid: dict[bytes, Int32Array] = {}
         self._texts: list[tuple[str, list[int]]] = []
+
+    def render(self, ask: Ask) -> list[int]:
+        """The prompt of a request. Raises Refusal where the template will not have it."""
+        if ask.token_ids is not None:
+            return list(ask.token_ids)
+        if ask.text is not None:
+            return self.raw_prompt(ask.text)
+        return self.prompt(ask.messages, ask.tools)
+
+    def take(self, ask: Ask, answer: Answer) -> None:
+        """Its answer was sampled."""
+        if ask.messages:
+            self.remember(answer, sum(message["role"] == "assistant" for message in ask.messages))
+        elif ask.text is not None:
+            self.remember_text(ask.text, answer)
+
+    def lay(self, ask: Ask, prompt: Int32Array) -> None:
+        """What follows on this request goes on from `prompt`, whatever its messages are rendered to."""
+        if ask.messages:
+            self._laid[_marks(ask.messages, ask.tools)[-1]] = prompt
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Token ids of a conversation, ready to be answered. Raises Refusal where the template will not have it."""

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from agentgym.store.records import ContextEvent, Int32Array, ModelCall
-from harness.gateway.ask import Answer
+from harness.gateway.ask import Answer, Ask
+from harness.gateway.asked import keep
 from harness.gateway.live import Live
 from harness.recorder import Recorder
 from harness.render import GuardedRenderer
@@ -30,11 +31,12 @@ from harness.render import GuardedRenderer
 class Exchange:
     """One request and its answer, however often it was asked for.
 
-    task: ends with the answer. key: the client's idempotency key. live: for who reads along. clients: how many wait for it or
-    read it now. requests: how often it came. sent: characters of the reply handed to a client. whole: some client got all of it.
-    dropped: tokens sampled after a stop string.
+    ask: the request. task: ends with the answer. key: the client's idempotency key. live: for who reads along. clients: how many
+    wait for it or read it now. requests: how often it came. sent: characters of the reply handed to a client. whole: some client
+    got all of it. dropped: tokens sampled after a stop string.
     """
 
+    ask: Ask
     key: str | None = None
     live: Live | None = None
     task: asyncio.Task[Answer] = field(init=False)
@@ -86,6 +88,7 @@ def settle(record: Recorder, exchanges: Sequence[Exchange], *, errors: Sequence[
         "branches": len(found),
         "errors": list(errors[-10:]),
         "unfinished": unfinished,
+        "asked": keep([(exchanges[k].ask, exchanges[k].task.result()) for k in order]),
     }
     calls = [record.calls[k] for k in order]
     record.calls[:] = [replace(call, context_event=_event(calls, k)) for k, call in enumerate(calls)]

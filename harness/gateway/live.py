@@ -3,7 +3,8 @@
 What is sampled becomes an answer only as a whole (`reading.py`): a call is taken out of the text, reasoning is kept apart, a stop
 string cuts. So text is held back from the first character on that could begin any of these, which in every dialect is one of
 `< [ {`; also a tail that may be the beginning of a stop string, or of a character, and white space at either end, which
-parsers strip. Where the prompt has opened the reasoning, all is held back. Nothing that is decided here enters the record.
+parsers strip. Where the prompt has opened the reasoning, or a header that the policy goes on with (harmony), all is held
+back. Nothing that is decided here enters the record.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from harness.render import GuardedRenderer
 
 _MARKUP = re.compile(r"[<\[{]")
 _OPENED = re.compile(r"<(/?)(?:think|thinking|reasoning)>")
+_HEADER = "<|start|>assistant"
 _TAIL = 32
 """Tokens at the end of a prompt in which its template may have opened the reasoning."""
 
@@ -44,8 +46,9 @@ class Live:
         """The prompt that is being answered."""
         self._prompt = prompt
         if self.ask.messages:
-            marks = _OPENED.findall(self.renderer.decode(prompt[-_TAIL:].tolist()))
-            self._held = bool(marks) and not marks[-1]
+            tail = self.renderer.decode(prompt[-_TAIL:].tolist())
+            marks = _OPENED.findall(tail)
+            self._held = (bool(marks) and not marks[-1]) or tail.endswith(_HEADER)
 
     def take(self, token_ids: list[int]) -> None:
         """The newest tokens."""

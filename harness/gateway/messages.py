@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.gateway.ask import Message
 from harness.gateway.refusal import unusable
+from harness.render.guarded import DEEPEST, nested_deeper
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -86,8 +87,10 @@ def _calls(calls: Iterable[object], where: str) -> list[Message]:
             arguments = json.loads(arguments, strict=False) if isinstance(arguments, str) else arguments
         except (ValueError, RecursionError):
             arguments = None
-        if not isinstance(arguments, dict):
-            raise unusable(f"{where}: the arguments of {function['name']!r} are no JSON object", where)
+        if not isinstance(arguments, dict) or nested_deeper(arguments, DEEPEST):
+            raise unusable(
+                f"{where}: the arguments of {function['name']!r} are no JSON object of at most {DEEPEST} levels", where
+            )
         call_id = str(call.get("id") or "") if isinstance(call, Mapping) else ""
         found.append(
             {"type": "function", "id": call_id, "function": {"name": function["name"], "arguments": arguments}}

@@ -33,8 +33,8 @@ def read(ask: Ask, prompt: Int32Array, generation: Generation, renderer: Guarded
         tools = cast(list[ToolSpec], list(ask.tools))
         parsed = renderer.parse_response(sampled, tools=tools, prompt_ids=prompt.tolist())
         reasoning = parsed.reasoning_content
-        if reasoning is not None:
-            text = parsed.content
+        if reasoning is not None or not (parsed.tool_calls or parsed.content == text.strip()):
+            text = parsed.content  # without the markup around it
         if ask.read_calls and parsed.tool_calls:
             readable = [call for call in parsed.tool_calls if call.status in _READABLE and call.name]
             if len(readable) <= 1 or not ask.one_call:

@@ -106,7 +106,7 @@ class Session:
             if abandoned or retry or (key is not None and key == known.key):
                 known.requests += 1
                 return known
-        exchange = Exchange(key, Live(ask, self.place.setting.renderer) if live else None)
+        exchange = Exchange(ask, key, Live(ask, self.place.setting.renderer) if live else None)
         exchange.task = asyncio.create_task(self._answer(ask, exchange))
         exchange.task.add_done_callback(lambda task: self._settle(ask, exchange))
         self._known[ask.digest] = exchange
@@ -179,7 +179,7 @@ class Session:
         """Sample the answer and record the call; raises Refusal and PolicyError."""
         if self.ended is not None:
             raise _over(self.ended)
-        prompt = np.asarray(self._prompt(ask), np.int32)
+        prompt = np.asarray(self._conversation.render(ask), np.int32)
         if (spent := self._budget.exhausted(len(prompt))) is not None:
             self._end(spent)
             raise self._too_long(len(prompt)) if spent is Termination.CONTEXT_EXHAUSTED else _over(spent)
@@ -196,18 +196,8 @@ class Session:
         self._budget.spend(len(answer.generation.token_ids))
         exchange.dropped = len(generation.token_ids) - len(answer.generation.token_ids)
         self._exchanges.append(exchange)
-        if ask.messages:
-            self._conversation.remember(answer, sum(message["role"] == "assistant" for message in ask.messages))
-        elif ask.text is not None:
-            self._conversation.remember_text(ask.text, answer)
+        self._conversation.take(ask, answer)
         return answer
-
-    def _prompt(self, ask: Ask) -> list[int]:
-        if ask.token_ids is not None:
-            return list(ask.token_ids)
-        if ask.text is not None:
-            return self._conversation.raw_prompt(ask.text)
-        return self._conversation.prompt(ask.messages, ask.tools)
 
     async def _generate(self, prompt: Int32Array, sampling: Sampling, max_tokens: int, live: Live | None) -> Generation:
         setting = self.place.setting

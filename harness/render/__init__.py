@@ -2,8 +2,10 @@
 
 The interface is the `renderers` package's `Renderer` (`render_ids`, `parse_response`, `bridge_to_next_turn`):
 
-    load.py    picks the renderer of a tokenizer: the package's where it has a real one, ours for ChatML
+    load.py    picks the renderer of a tokenizer: the package's where it has a real one, else one of ours
     chatml.py  ChatML with Hermes tool calls (SmolLM2 and relatives), the package has none for it
+    template.py a model's own chat template as a renderer; dialects.py reads the calls it writes
+    harmony.py gpt-oss: likewise, with its channels
     hermes.py  `<tool_call>{json}</tool_call>` in sampled text -> calls
     guard.py   text from outside can never become a control token
     guarded.py what load.py returns: any renderer, guarded, and its bridge checked

@@ -1,18 +1,46 @@
-"""Any renderer, with the two promises the data contract needs made certain rather than assumed.
+"""Any renderer, with the promises the data contract needs made certain rather than assumed.
 
-1. No message can bring in a control token: contents and arguments are guarded before they are rendered
-(`guard.py`). 2. A bridged prompt starts with exactly the previous prompt and the exact generation. Where the
-wrapped renderer returns
+1. No message can bring in a control token: contents and arguments are guarded before they are rendered (`guard.py`).
+2. A bridged prompt starts with exactly the previous prompt and the exact generation. Where the wrapped renderer returns
    something else, the bridge returns None and the caller records a context event instead of a silent rewrite.
+3. Whatever was sampled is read: where a parser gives up (JSON nested deeper than Python goes), it is one broken call; and so is
+   a call whose arguments are no object, or nested deeper than all that has to walk them later can go.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
-from renderers import Message, ParsedResponse, RenderedTokens, Renderer, ToolSpec
+from renderers import (
+    Message,
+    ParsedResponse,
+    ParsedToolCall,
+    RenderedTokens,
+    Renderer,
+    ToolCallParseStatus,
+    ToolSpec,
+)
 
 from harness.render.guard import GuardedTokenizer, guard
+
+_GOOD = (ToolCallParseStatus.OK, ToolCallParseStatus.UNKNOWN_TOOL)
+DEEPEST = 64
+"""Levels of lists and objects in the arguments of a call."""
+
+
+def nested_deeper(value: object, levels: int) -> bool:
+    """Whether a JSON value has more than so many levels of lists and objects."""
+    found = [value]
+    for _ in range(levels):
+        found = [
+            item
+            for one in found
+            if isinstance(one, dict | list)
+            for item in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not found:
+            return False
+    return any(isinstance(one, dict | list) for one in found)
 
 
 class GuardedRenderer:
@@ -42,7 +70,17 @@ class GuardedRenderer:
     def parse_response(
         self, token_ids: list[int], *, tools: list[ToolSpec] | None = None, prompt_ids: list[int] | None = None
     ) -> ParsedResponse:
-        return self.wrapped.parse_response(token_ids, tools=tools, prompt_ids=prompt_ids)
+        try:
+            parsed = self.wrapped.parse_response(token_ids, tools=tools, prompt_ids=prompt_ids)
+        except (ValueError, RecursionError):
+            broken = ParsedToolCall(raw=self.decode(token_ids), status=ToolCallParseStatus.INVALID_JSON)
+            return ParsedResponse(content="", tool_calls=[broken])
+        for call in parsed.tool_calls:
+            if nested_deeper(call.arguments, DEEPEST):
+                call.arguments, call.status = None, ToolCallParseStatus.INVALID_JSON
+            elif call.status in _GOOD and not isinstance(call.arguments, dict | None):
+                call.arguments, call.status = None, ToolCallParseStatus.MALFORMED_STRUCTURE
+        return parsed
 
     def get_stop_token_ids(self) -> list[int]:
         return self.wrapped.get_stop_token_ids()

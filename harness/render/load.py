@@ -1,9 +1,9 @@
 """Which renderer speaks for a tokenizer.
 
-A model id the `renderers` package knows gets the package's renderer. A local directory or a fine-tune has no such name,
-so its own chat template decides: the first package renderer that gives the template's exact ids for a probe
-conversation with a tool call is the right one. What remains and has ChatML's control tokens gets ours. Nothing is
-guessed beyond that.
+A model id the `renderers` package knows gets the package's renderer, or ours of the same name. A local directory or a
+fine-tune has no such name, so its own chat template decides: the first package renderer that gives the template's exact ids
+for a probe conversation with a tool call is the right one, then harmony's, then the one made of the template itself. What
+remains and has ChatML's control tokens gets ours. Nothing is guessed beyond that.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from harness.render.chatml import ChatMLRenderer
 from harness.render.extend import RenderError
 from harness.render.guard import GuardedTokenizer
 from harness.render.guarded import GuardedRenderer
-from harness.render.template import TemplateRenderer, TemplateUnusable
+from harness.render.harmony import HarmonyRenderer
+from harness.render.template import TemplateRenderer
 from harness.render.turns import assistant_turn
 
 CHATML = ChatMLRenderer.name
+_OF_TEMPLATES = {renderer.name: renderer for renderer in (HarmonyRenderer, TemplateRenderer)}
+_PACKAGE = [name for name in dict.fromkeys(MODEL_RENDERER_MAP.values()) if name not in _OF_TEMPLATES]
 
 
 def load_renderer(tokenizer: Any, name: str = "auto") -> GuardedRenderer:
@@ -31,11 +34,11 @@ def load_renderer(tokenizer: Any, name: str = "auto") -> GuardedRenderer:
         name = _recognise(guarded)
     if name == CHATML:
         return GuardedRenderer(ChatMLRenderer(guarded), guarded, name)
-    if name == TemplateRenderer.name:
-        return GuardedRenderer(_template_renderer(guarded), guarded, name)
     try:
+        if name in _OF_TEMPLATES:
+            return GuardedRenderer(_OF_TEMPLATES[name](guarded), guarded, name)
         return GuardedRenderer(create_renderer(guarded, _config(name)), guarded, name)
-    except (ValueError, AssertionError) as error:
+    except Exception as error:  # a renderer raises what it likes on a vocabulary that is not its own
         raise RenderError(f"the renderer {name!r} does not fit this tokenizer: {error}") from error
 
 
@@ -46,14 +49,15 @@ def _recognise(tokenizer: GuardedTokenizer) -> str:
     if getattr(tokenizer, "chat_template", None):
         if matching := _by_template(tokenizer):
             return matching
-        if _template_works(tokenizer):
-            return TemplateRenderer.name
+        for name in _OF_TEMPLATES:
+            if _template_works(name, tokenizer):
+                return name
     if {"<|im_start|>", "<|im_end|>"} <= set(tokenizer.get_added_vocab()):
         return CHATML
     raise RenderError(
         f"no renderer is known for {model!r}: its id is not in the renderers package, no package renderer gives its "
         "chat template's ids, the template itself cannot be used for tool calls, and it has no ChatML tokens",
-        hint=f"name one: {CHATML}, {TemplateRenderer.name}, {', '.join(sorted(set(MODEL_RENDERER_MAP.values())))}",
+        hint=f"name one: {', '.join([CHATML, *_OF_TEMPLATES, *sorted(_PACKAGE)])}",
     )
 
 
@@ -89,7 +93,7 @@ def _by_template(tokenizer: GuardedTokenizer) -> str | None:
         )
     except Exception:  # a template raises what it likes on a role it does not know: then it is not this kind
         return None
-    for name in dict.fromkeys(MODEL_RENDERER_MAP.values()):
+    for name in _PACKAGE:
         try:
             ids = create_renderer(tokenizer, _config(name)).render_ids(
                 _PROBE, tools=_PROBE_TOOLS, add_generation_prompt=True
@@ -101,17 +105,10 @@ def _by_template(tokenizer: GuardedTokenizer) -> str | None:
     return None
 
 
-def _template_renderer(tokenizer: GuardedTokenizer) -> TemplateRenderer:
-    try:
-        return TemplateRenderer(tokenizer)
-    except TemplateUnusable as error:
-        raise RenderError(f"the chat template of {tokenizer.name_or_path!r} cannot be used: {error}") from error
-
-
-def _template_works(tokenizer: GuardedTokenizer) -> bool:
+def _template_works(name: str, tokenizer: GuardedTokenizer) -> bool:
     """Does the template show tools, and is a call it writes read back, and a turn it ends extended?"""
     try:
-        renderer = TemplateRenderer(tokenizer)
+        renderer = _OF_TEMPLATES[name](tokenizer)
         prompt = renderer.render_ids(_PROBE[:2], tools=_PROBE_TOOLS, add_generation_prompt=True)
         (call,) = renderer.parse_response(
             assistant_turn(renderer, "", [("look", {"at": "x"})]), tools=_PROBE_TOOLS

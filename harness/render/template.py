@@ -44,6 +44,7 @@ class TemplateRenderer:
         vocabulary = tokenizer.get_added_vocab()
         stops = dict.fromkeys(t for t in (tokenizer.eos_token, *_STOPS) if t in vocabulary)
         self._stops = {text: vocabulary[text] for text in stops}
+        self._closings = self._stops
         self.dialect = _dialect(tokenizer.chat_template or "")
         if not self._stops:
             raise TemplateUnusable("the tokenizer has no stop token")
@@ -62,7 +63,7 @@ class TemplateRenderer:
         sampled: list[bool] = []
         edge = 0
         for index, start, end in [*self._turns(messages, tools, text), (-1, len(text), len(text))]:
-            for piece, owner in ((text[edge:start], -1), (text[start:end], index)):
+            for piece, owner in ((text[edge:start], -1), (self._as_sampled(text[start:end]), index)):
                 new = self._encode(piece)
                 ids += new
                 indices += [owner] * len(new)
@@ -110,12 +111,12 @@ class TemplateRenderer:
             return None
         text = self._apply([*_PREFIX, _stand_in(new_messages), *new_messages], tools, True)
         _, found, rest = text.partition(_WORD)
-        if not found or (stop := self._first_stop(rest)) is None:
+        if not found or (end := self._turn_end(rest)) is None:
             return None
-        closing, addition = stop[0], self._encode(rest[stop[1] :])
+        closing, addition = end[0], self._encode(rest[end[1] :])
         previous = [*previous_prompt_ids, *previous_completion_ids]
-        if not previous_completion_ids or previous_completion_ids[-1] not in self._stops.values():
-            previous.append(self._stops[closing])
+        if not previous_completion_ids or previous_completion_ids[-1] not in self._closings.values():
+            previous.append(self._closings[closing])
         ids = [*previous, *addition]
         return RenderedTokens(
             token_ids=ids,
@@ -132,18 +133,22 @@ class TemplateRenderer:
             if message["role"] != "assistant" or not index:
                 continue
             prompt = self._apply(messages[:index], tools, True)
-            stop = self._first_stop(text[len(prompt) :]) if text.startswith(prompt) else None
-            if stop is not None:
-                turns.append((index, len(prompt), len(prompt) + stop[1]))
+            end = self._turn_end(text[len(prompt) :]) if text.startswith(prompt) else None
+            if end is not None:
+                turns.append((index, len(prompt), len(prompt) + end[1]))
         return turns
 
-    def _first_stop(self, text: str) -> tuple[str, int] | None:
-        """The first stop token's text and where it ends."""
+    def _turn_end(self, text: str) -> tuple[str, int] | None:
+        """The token that closes the turn at the start of `text`, and where it ends."""
         found = [(position, stop) for stop in self._stops if (position := text.find(stop)) >= 0]
         if not found:
             return None
         position, stop = min(found)
         return stop, position + len(stop)
+
+    def _as_sampled(self, turn: str) -> str:
+        """A turn as a policy samples it, from the template's text of it."""
+        return turn
 
     def _apply(self, messages: Sequence[Message], tools: list[ToolSpec] | None, add_generation_prompt: bool) -> str:
         return self._tokenizer.apply_chat_template(

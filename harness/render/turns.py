@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from renderers import Message, Renderer, ToolSpec
 
+from harness.render.extend import RenderError
+
 _CALL_ID = "call{index:05d}"
 """Nine letters and digits, as Mistral wants."""
 _NAMING_ID = "functions.{name}:{index}"
@@ -16,9 +18,14 @@ _NAMING_ID = "functions.{name}:{index}"
 def assistant_turn(
     renderer: Renderer, content: str = "", calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
 ) -> list[int]:
-    """Token ids a policy would sample to say `content` and make `calls` [(tool, arguments)], stop token included."""
+    """Token ids a policy would sample to say `content` and make `calls` [(tool, arguments)], stop token included.
+
+    Raises RenderError where the template has no place for as many calls in one turn.
+    """
     turn = _render(renderer, content, calls, _CALL_ID)
     read = [call.name for call in renderer.parse_response(turn).tool_calls]
+    if len(read) < len(calls):
+        raise RenderError(f"the chat template writes {len(read)} of the {len(calls)} calls of one turn")
     if calls and read == [_CALL_ID.format(index=index) for index in range(len(calls))]:
         return _render(renderer, content, calls, _NAMING_ID)
     return turn

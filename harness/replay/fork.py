@@ -31,8 +31,9 @@ from harness.policies.protocol import Policy
 from harness.profile import Profile
 from harness.render import GuardedRenderer
 from harness.replay.checkpoint import Checkpoint
+from harness.replay.foreign import FOREIGN
 from harness.replay.lineage import first_call_at
-from harness.replay.reexecute import compare_step, require_own_prompts, require_same_task
+from harness.replay.reexecute import compare_step, require_same_task
 from harness.replay.turns import Playback
 from harness.stopping import Watch
 from harness.tools import ToolContext
@@ -141,10 +142,16 @@ async def fork(
 
     step: how many of the parent's own steps are kept. joined: `whole(parent, store)`, for a parent that is a child itself.
 
-    Raises InputError where the task is not the one recorded or the step does not exist, ReplayDiverged, SandboxError.
+    Raises InputError where the task is not the one recorded, the step does not exist or another harness acted, ReplayDiverged,
+    SandboxError.
     """
     require_same_task(parent, task)
-    require_own_prompts(parent)
+    if FOREIGN in parent.metadata:
+        raise InputError(
+            f"trajectory {parent.id[:8]} is another harness's, through the gateway: that program decided what to ask next, and "
+            "no record holds its state, so nothing can go on from a step of it",
+            hint="--reexecute, --regrade, --rescore and --rerender can be done for it",
+        )
     prefix = RecordedPrefix(parent, step, profile, joined or parent)
     image = await backend.ensure_image(task.image)
     free = asyncio.Semaphore(concurrency)

@@ -26,9 +26,6 @@ from harness.replay.normalise import normalise
 from harness.tools import Observation, Tool, ToolContext
 from harness.workspace_tree import workspace_tree
 
-FOREIGN = "gateway"
-"""Key of the metadata of a trajectory whose prompts another harness made."""
-
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
@@ -120,15 +117,6 @@ def require_same_task(trajectory: Trajectory, task: Task) -> None:
             f"trajectory {trajectory.id[:8]} was made on task {trajectory.task_id} at {trajectory.task_digest[:19]}, "
             f"and {task.id} is now {task.digest[:19]}",
             hint="replay needs the task as it was: check out that version of its directory",
-        )
-
-
-def require_own_prompts(trajectory: Trajectory) -> None:
-    """Raises InputError where another harness made the prompts, so that ours can neither make nor continue them."""
-    if FOREIGN in trajectory.metadata:
-        raise InputError(
-            f"another harness made the prompts of trajectory {trajectory.id[:8]}, through the gateway",
-            hint="--reexecute, --regrade and --rescore can be done for it",
         )
 
 

@@ -3,6 +3,8 @@
 The first prompt is rendered from the task and the profile, every later one from the recorded prompt before it, the
 recorded generation and the recorded observation. So each call is judged by itself: one difference (a changed template, a
 reworded tool description, another renderer) does not make all that follow differ.
+
+Where another harness made the prompts, through the gateway, they are made again of the messages that it sent (`foreign.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from agentgym.store import Trajectory
 from agentgym.store.records import Int32Array
 from agentgym.tasks.model import Task
 from harness.context import Context
+from harness.gateway.refusal import Refusal
 from harness.profile import Profile
 from harness.render import GuardedRenderer, RenderError
-from harness.replay.reexecute import require_own_prompts, require_same_task
+from harness.replay.foreign import FOREIGN, prompts_again
+from harness.replay.reexecute import require_same_task
 from harness.replay.turns import Playback
 
 _AROUND = 12
@@ -56,10 +60,11 @@ class RerenderReport:
 def rerender(trajectory: Trajectory, task: Task, profile: Profile, renderer: GuardedRenderer) -> RerenderReport:
     """Compare every recorded prompt with what `renderer` and `profile` make of the same messages today.
 
-    Raises InputError where `task` is not the one recorded, or another harness made the prompts.
+    Raises InputError where `task` is not the one recorded, or another harness made the prompts and what it sent was not kept.
     """
     require_same_task(trajectory, task)
-    require_own_prompts(trajectory)
+    if FOREIGN in trajectory.metadata:
+        return _of_another_harness(trajectory, renderer)
     context = Context(renderer, profile.tool_specs, profile.context)
     context.begin(profile.first_messages(instruction=task.instruction, workdir=task.workdir, task_id=task.id))
     playback = Playback(trajectory, profile, context)
@@ -76,6 +81,18 @@ def rerender(trajectory: Trajectory, task: Task, profile: Profile, renderer: Gua
             stopped = f"call {index} has no step, so what answered it is not known"
             return RerenderReport(trajectory.id, index + 1, tuple(differences), stopped)
     return RerenderReport(trajectory.id, len(trajectory.calls), tuple(differences))
+
+
+def _of_another_harness(trajectory: Trajectory, renderer: GuardedRenderer) -> RerenderReport:
+    again = prompts_again(trajectory, renderer)
+    differences: list[PromptDifference] = []
+    refused: list[str] = []
+    for index, prompt in sorted(again.items()):
+        if isinstance(prompt, Refusal):
+            refused.append(f"call {index}: {prompt}")
+        elif not np.array_equal(prompt, trajectory.calls[index].prompt_token_ids):
+            differences.append(_difference(index, trajectory.calls[index].prompt_token_ids, prompt, renderer))
+    return RerenderReport(trajectory.id, len(again) - len(refused), tuple(differences), "; ".join(refused[:3]))
 
 
 def _difference(index: int, recorded: Int32Array, rendered: Int32Array, renderer: GuardedRenderer) -> PromptDifference:

@@ -7,19 +7,20 @@ parser, observations from the steps. Nothing made here goes back to tokens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
-from renderers import ParsedResponse
+from renderers import ParsedResponse, ToolSpec
 
 from agentgym.errors import InputError
 from agentgym.store import Store, Trajectory
-from agentgym.store.errors import NotFoundError
+from agentgym.store.errors import CorruptError, NotFoundError
 from agentgym.store.transfer import Transcript, recorded_transcript
 from agentgym.tasks import Task, TaskError
 from harness.profile import Profile
 from harness.render import GuardedRenderer
+from harness.replay.foreign import FOREIGN, requests_of
 from harness.replay.lineage import whole
-from harness.replay.reexecute import FOREIGN
 from harness.replay.turns import turns_of
 
 FindTask = Callable[[str], Task]
@@ -61,7 +62,7 @@ class Transcriber:
         if digest not in self._profiles:
             try:
                 document = self._store.get_document(digest)
-            except NotFoundError:
+            except (NotFoundError, CorruptError):
                 document = {}
             self._profiles[digest] = Profile.model_validate(document["profile"]) if "profile" in document else None
         return self._profiles[digest]
@@ -76,7 +77,11 @@ class Transcriber:
 
 
 def _foreign(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript:
-    """What the policy said is known; of another harness's messages only the prompt they became is, as one text."""
+    """The messages as the other harness sent them, where it only ever appended; else what the policy said, and of what it was
+    told only the first prompt, as one text.
+    """
+    if (found := _as_sent(trajectory, renderer)) is not None:
+        return found
     opening = [
         {"role": "user", "content": renderer.decode(call.prompt_token_ids.tolist())} for call in trajectory.calls[:1]
     ]
@@ -85,6 +90,30 @@ def _foreign(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript:
         for index, call in enumerate(trajectory.calls)
     ]
     return Transcript(opening, turns, whole=False)
+
+
+def _as_sent(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript | None:
+    try:
+        asked = [ask for ask, _ in requests_of(trajectory)]
+    except InputError:
+        return None
+    sent = [ask.messages for ask in asked]
+    appended = all(
+        old == new[: len(old)] and [one["role"] for one in new[len(old) :]][:1] == ["assistant"]
+        for old, new in pairwise(sent)
+    )
+    if not sent or not sent[0] or not appended or any(ask.tools != asked[0].tools for ask in asked):
+        return None
+    turns = []
+    for index, call in enumerate(trajectory.calls):
+        parsed = renderer.parse_response(
+            call.generation_token_ids.tolist(),
+            tools=cast(list[ToolSpec], list(asked[index].tools)),
+            prompt_ids=call.prompt_token_ids.tolist(),
+        )
+        after = sent[index + 1][len(sent[index]) + 1 :] if index + 1 < len(sent) else ()
+        turns.append([_said(parsed, f"call{index}"), *after])
+    return Transcript(sent[0], turns, asked[0].tools)
 
 
 def _said(parsed: ParsedResponse, call_id: str) -> dict[str, Any]:

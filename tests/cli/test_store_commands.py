@@ -25,6 +25,7 @@ from agentgym.store.records import (
     Trajectory,
     VersionSpan,
 )
+from agentgym.tasks import TaskError
 
 
 def trajectory(identifier: str, *, reward: float | None = 1.0, run: str = "r1") -> Trajectory:
@@ -71,6 +72,39 @@ def test_ls_filters_and_counts(store: Path) -> None:
     listing = json.loads(invoke("store", "ls", "--store", str(store), "--run-id", "r2", "--json"))
     assert [one["id"] for one in listing["trajectories"]] == ["b" * 32]
     assert listing["total"] == 1
+
+
+def test_ls_names_a_row_that_cannot_be_read_and_lists_the_others(store: Path) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE trajectory SET task_id = CAST(x'ff' AS TEXT) WHERE id LIKE 'a%'")
+    listing = json.loads(invoke("store", "ls", "--store", str(store), "--json"))
+    assert ([one["id"] for one in listing["trajectories"]], listing["damaged"]) == (["b" * 32], ["a" * 32])
+    assert f"cannot be read (`agentgym store check` says why): {'a' * 32}" in " ".join(
+        invoke("store", "ls", "--store", str(store)).split()
+    )
+
+
+def test_tasks_are_listed_and_shown_without_writing(tmp_path: Path) -> None:
+    """Also from a store on a read-only disk, or before there is one."""
+    path = tmp_path / "new" / "store.db"
+    before = json.loads(invoke("tasks", "list", "--store", str(path), "--json"))["tasks"]
+    assert (
+        json.loads(invoke("tasks", "show", "tutorial-duration", "--store", str(path), "--json"))["status"]
+        == "registered"
+    )
+    assert not path.parent.exists()
+    with pytest.raises(TaskError, match="no task 'tutorial-durations' — did you mean \"tutorial-duration\""):
+        invoke("tasks", "show", "tutorial-durations", "--store", str(path))
+    Store.open(path).close()
+    written = path.read_bytes()
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    assert json.loads(invoke("tasks", "list", "--store", str(path), "--json"))["tasks"] == before
+    digest = next(one["digest"] for one in before if one["id"] == "tutorial-duration")
+    assert json.loads(invoke("tasks", "show", digest[:20], "--store", str(path), "--json"))["id"] == "tutorial-duration"
+    with pytest.raises(TaskError, match="no registered task is called nothing"):
+        invoke("tasks", "show", "nothing", "--store", str(path))
+    assert path.read_bytes() == written
 
 
 def test_show_prints_hostile_text_as_text(store: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -64,6 +66,14 @@ def test_what_reads_shows_the_servers_store(served, capsys) -> None:
     [task] = asked(capsys, served, "tasks", "list")["tasks"]
     assert asked(capsys, served, "tasks", "show", task["id"])["instruction"]
     assert asked(capsys, served, "report", "run")["episodes"] == 2
+
+
+def test_a_row_that_cannot_be_read_is_named_beside_the_others(served, filled, capsys) -> None:
+    with contextlib.closing(sqlite3.connect(filled)) as raw:
+        raw.execute("UPDATE trajectory SET task_id = CAST(x'ff' AS TEXT) WHERE id = 'failed'")
+        raw.commit()
+    listing = asked(capsys, served, "store", "ls")
+    assert ([one["id"] for one in listing["trajectories"]], listing["damaged"]) == (["good", "hostile"], ["failed"])
 
 
 def test_a_launched_command_is_watched_and_its_failure_is_the_commands(served) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import numpy as np
 import pytest
 
@@ -41,6 +44,28 @@ async def test_pages_hold_every_trajectory_once_in_any_order(client, sort, order
     assert sorted(one["id"] for one in seen) == ["failed", "good", "hostile"]
     values = [-1e308 if one[sort] is None else one[sort] for one in seen]
     assert values == sorted(values, reverse=order == "desc")
+
+
+@pytest.mark.parametrize("value", ["task_id = CAST(x'ff' AS TEXT)", "termination = 'x'", "id = CAST(x'66ff' AS TEXT)"])
+@pytest.mark.parametrize("order", ["desc", "asc"])
+async def test_a_row_that_cannot_be_read_is_named_beside_the_others(client, filled, value, order) -> None:
+    with contextlib.closing(sqlite3.connect(filled)) as raw:
+        raw.execute(f"UPDATE trajectory SET {value} WHERE id = 'failed'")
+        raw.commit()
+    seen, damaged, cursor = [], [], ""
+    while cursor is not None:
+        answer = await client.get("/v1/trajectories", params={"limit": 1, "cursor": cursor, "order": order})
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        seen += [one["id"] for one in page["items"]]
+        damaged += page["damaged"]
+        cursor = page["next"]
+        assert len(seen) + len(damaged) <= 3
+    assert sorted(seen) == ["good", "hostile"]
+    assert damaged == ["f\\xff" if value.startswith("id") else "failed"]
+    shown = await client.get("/trajectories")
+    assert shown.status_code == 200
+    assert "1 cannot be read" in shown.text
 
 
 async def test_a_cursor_of_another_order_is_refused(client) -> None:

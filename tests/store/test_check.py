@@ -13,6 +13,7 @@ from agentgym.store.codec import encode_calls
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.layout import layout_of
 from agentgym.store.records import ContextEvent
+from agentgym.store.schema import document as documents
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
 
@@ -144,3 +145,18 @@ def test_a_body_without_trajectory_is_found(store) -> None:
     connection.commit()
     connection.invalidate()
     assert [fault.message for fault in check_store(store).faults] == ["body lost belongs to no trajectory"]
+
+
+def test_a_parent_and_a_harness_document_that_are_gone_are_faults(store: Store, make_trajectory) -> None:
+    digest = "sha256:" + "7" * 64
+    store.put_document(digest, "harness", {"name": "x"})
+    store.add(make_trajectory(id="parent", harness_digest=digest))
+    store.add(make_trajectory(id="child", parent_id="parent", branch_step=1, harness_digest=digest))
+    assert check_store(store).ok
+    with store.engine.begin() as connection:
+        connection.execute(documents.delete())
+        connection.execute(rows.delete().where(rows.c.id == "parent"))
+    assert [(fault.trajectory_id, fault.message) for fault in check_store(store).faults] == [
+        ("", f"harness document {digest}, which 1 of its trajectories name, is not in this store"),
+        ("child", "it goes on from parent, which is not in this store"),
+    ]

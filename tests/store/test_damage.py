@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.store import Store, TrajectoryFilter
+from agentgym.store.check import check_store
 from agentgym.store.codec import decode_calls, decode_layout
 from agentgym.store.container import pack, unpack
 from agentgym.store.detail import decode_detail
@@ -90,6 +92,60 @@ def test_any_bytes_are_refused(junk: bytes) -> None:
 def test_detail_that_is_no_detail_is_refused(document: bytes) -> None:
     with pytest.raises(CorruptError):
         decode_detail(pack({"JSON": document}))
+
+
+@pytest.mark.parametrize("page", [1, 2, 512])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("task_id", "CAST(x'74ff41' AS TEXT)"),
+        ("parent_id", "CAST(x'ff' AS TEXT)"),
+        ("policy", "x'00ff'"),
+        ("reward", "'much'"),
+        ("tokens", "'x'"),
+        ("termination", "'vanished'"),
+        ("id", "CAST(x'31ff' AS TEXT)"),
+        ("id", "x'31'"),
+    ],
+)
+def test_a_row_that_no_writer_wrote_is_named_and_the_others_are_listed(
+    tmp_path, make_trajectory, monkeypatch, page, column, value
+) -> None:
+    monkeypatch.setattr("agentgym.store.stream.SUMMARY_PAGE", page)
+    monkeypatch.setattr("agentgym.store.stream.BODY_PAGE", page)
+    with Store.open(tmp_path / "store.db") as store:
+        for i in range(5):
+            store.add(make_trajectory(id=str(i), created_at=float(i)))
+        with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as raw:
+            raw.execute(f"UPDATE trajectory SET {column} = {value} WHERE id = '1'")
+            raw.commit()
+        name = {"CAST(x'31ff' AS TEXT)": "1\\xff", "x'31'": "b'1'"}.get(value, "1")
+        readers = (store.query, store.iter, store.iter_sequences, store.iter_blobs)
+        for newest_first in (False, True):
+            for read in readers:
+                told: list[str] = []
+                where = TrajectoryFilter(newest_first=newest_first)
+                assert len(list(read(where, on_corrupt=lambda id_, _, told=told: told.append(id_)))) == 4
+                assert told == [name]
+        if column != "id":
+            with pytest.raises(
+                CorruptError, match=f"trajectory 1: .*{column if column != 'termination' else 'vanished'}"
+            ):
+                store.get("1")
+        report = check_store(store)
+        assert [fault.trajectory_id for fault in report.faults if fault.trajectory_id] == [name]
+        assert report.trajectories == 4
+
+
+def test_a_document_that_is_not_what_was_written_is_corrupt(tmp_path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        for digest, value in (("a", "CAST(x'7b22ff227d' AS TEXT)"), ("b", "'{'")):
+            store.put_document(digest, "harness", {"name": "x"})
+            with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as raw:
+                raw.execute(f"UPDATE document SET json = {value} WHERE digest = '{digest}'")
+                raw.commit()
+            with pytest.raises(CorruptError, match=f"document {digest} is not the JSON"):
+                store.get_document(digest)
 
 
 def test_a_stream_of_many_skips_exactly_the_damaged_ones(store: Store, make_trajectory) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pytest
 
 from agentgym.tasks import Registry, TaskError, ValidationReport, load_task
@@ -92,3 +95,14 @@ def test_a_report_replaces_the_one_before():
     once = insert("# Title\n", "first\n")
 
     assert insert(once, "second\n") == once.replace("first", "second")
+
+
+def test_a_row_that_is_no_text_does_not_take_the_others_with_it(registry, directory, tmp_path, caplog):
+    registry.register(load_task(directory))
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.sqlite")) as raw:
+        columns = "root, source_kind, split, language, difficulty, manifest, registered_at"
+        raw.execute(f"INSERT INTO task SELECT 'd', CAST(x'62ff' AS TEXT), {columns} FROM task")
+        raw.commit()
+
+    assert [entry.id for entry in registry.list()] == ["sample"]
+    assert "skipped task b\\xff: its id holds bytes that are no UTF-8" in caplog.text

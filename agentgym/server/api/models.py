@@ -59,6 +59,9 @@ class SummaryPage(BaseModel):
     total: int = Field(description="How many trajectories match in all.")
     items: list[Summary]
     next: str | None = Field(description="Pass as `cursor` for the next page; None at the end.")
+    damaged: list[str] = Field(
+        default=[], description="Ids of rows in this page that cannot be read; `agentgym store check` says why."
+    )
 
 
 class StepInfo(BaseModel):

@@ -39,7 +39,8 @@ def list_trajectories(store: AStore, where: Wanted, place: APlace) -> SummaryPag
     page = listing.page(
         store, where, sort=place.sort, descending=place.descending, cursor=place.cursor, limit=place.limit
     )
-    return SummaryPage.model_construct(total=page.total, items=[summary_of(one) for one in page.items], next=page.next)
+    items = [summary_of(one) for one in page.items]
+    return SummaryPage.model_construct(total=page.total, items=items, next=page.next, damaged=list(page.damaged))
 
 
 @router.get("/trajectories/{trajectory_id}", response_model=Summary)

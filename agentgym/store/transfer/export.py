@@ -113,11 +113,11 @@ class HarnessDocuments:
         self._known: dict[str, Mapping[str, Any] | None] = {}
 
     def document(self, digest: str) -> Mapping[str, Any] | None:
-        """None where the store has it not."""
+        """None where the store has it not, or not any more as it was."""
         if digest not in self._known:
             try:
                 self._known[digest] = self._store.get_document(digest)
-            except NotFoundError:
+            except (NotFoundError, CorruptError):
                 self._known[digest] = None
         return self._known[digest]
 

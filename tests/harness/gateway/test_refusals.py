@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 
 import httpx
@@ -15,6 +16,8 @@ from harness.profile import Limits
 from harness.workplace import HarnessError
 
 FIRST = [{"role": "user", "content": "Hello."}]
+DEEP = functools.reduce(lambda inner, _: {"in": [inner]}, range(200), {})
+DEEP_CALL = {"name": "bash", "arguments": json.dumps(DEEP)}
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,8 @@ FIRST = [{"role": "user", "content": "Hello."}]
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages[0]"),
         ({"messages": [*FIRST, {"role": "assistant", "content": "half a"}]}, "messages"),
         ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0]"),
+        ({"metadata": DEEP}, None),
+        ({"messages": [*FIRST, {"role": "assistant", "tool_calls": [{"function": DEEP_CALL}]}, *FIRST]}, "messages[1]"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -54,6 +54,7 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
     assert not only.action_mask[: len(parent.calls[1].prompt_token_ids)].any()
 
     with Store.open(tmp_path / "store.db") as store:
+        store.put_document(profile.digest, "harness", profile.document())
         for one in (parent, child, twin):
             store.add(one)
         assert check_store(store).ok

@@ -117,7 +117,7 @@ async def test_of_another_harness_only_what_the_policy_said_is_known_in_words(
         store.add(made)
         store.put_document(profile.digest, "harness", profile.document())
         transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(made)
-    with pytest.raises(InputError, match="another harness made the prompts"):
+    with pytest.raises(InputError, match="kept nothing of what it sent"):
         rerender(made, task, profile, renderer)
     assert not transcript.whole
     assert [len(turn) for turn in transcript.turns] == [1] * len(made.calls)

@@ -1,0 +1,49 @@
+"""What a client asked, kept beside the calls that answered it: for people, and for rendering it again (`harness.replay`).
+
+One document per call, in the order of the calls. `shared` messages are those that the call before was asked too, `messages`
+the others. `tools` stand where they are not those of the call before. `call_ids` are the ids under which the client was given the
+answer's calls. A raw prompt is its `text`; one of token ids is in the call itself, and leaves nothing to render.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.gateway.ask import Answer, Ask
+
+_READING = ("read_calls", "one_call", "stop", "text")
+"""What decides how the answer was read, beside messages and tools."""
+
+
+def keep(asked: Sequence[tuple[Ask, Answer]]) -> list[dict[str, Any]]:
+    """JSON-ready documents; see above."""
+    before, found = Ask(), []
+    for ask, answer in asked:
+        pairs = zip(before.messages, ask.messages, strict=False)
+        shared = next((k for k, (old, new) in enumerate(pairs) if old != new), None)
+        shared = min(len(before.messages), len(ask.messages)) if shared is None else shared
+        one: dict[str, Any] = {"shared": shared, "messages": list(ask.messages[shared:])}
+        if ask.tools != before.tools:
+            one["tools"] = list(ask.tools)
+        one |= {name: getattr(ask, name) for name in _READING if getattr(ask, name)}
+        if answer.calls:
+            one["call_ids"] = [call.id for call in answer.calls]
+        found.append(one)
+        before = ask
+    return found
+
+
+def kept(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Ask, list[str]]]:
+    """The requests of `keep`, each with the ids of its answer's calls."""
+    before = Ask()
+    for one in documents:
+        before = Ask(
+            messages=(*before.messages[: one["shared"]], *one["messages"]),
+            tools=tuple(one.get("tools", before.tools)),
+            read_calls=one.get("read_calls", False),
+            one_call=one.get("one_call", False),
+            text=one.get("text"),
+            stop=tuple(one.get("stop", ())),
+        )
+        yield before, one.get("call_ids", [])
