@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -36,7 +36,8 @@ def emit(document: Mapping[str, Any], human: RenderableType, *, as_json: bool) -
         # Lines of text stay whole (paths are copied from them), and a table in a pipe is not cut to 80 columns.
         if not stdout.is_terminal and "COLUMNS" not in os.environ:
             stdout.width = PIPE_WIDTH  # an argument of print() could only make it narrower
-        stdout.print(human, soft_wrap=isinstance(human, str))
+        for part in human.renderables if isinstance(human, Group) else [human]:
+            stdout.print(part, soft_wrap=isinstance(part, str))
 
 
 def _finite(value: Any) -> Any:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import Field
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from agentgym.cli.images import build_images
 from agentgym.cli.options import config_command
@@ -264,4 +264,4 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
         "and let it act again:",
         f"  {called} rollout tutorial-duration --any-status --rollouts 4 {of}",
     )
-    return Group(summary_table(summaries, "episodes"), "", facts, "", *(Text(line, no_wrap=True) for line in steps))
+    return Group(summary_table(summaries, "episodes"), "", facts, "", *map(escape, steps))

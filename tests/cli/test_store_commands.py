@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console, Group
+from rich.table import Table
 from typer.testing import CliRunner
 
+from agentgym.cli import output
 from agentgym.cli.main import app
 from agentgym.cli.output import emit
 from agentgym.errors import AgentGymError, InputError
@@ -226,3 +229,12 @@ def test_a_long_line_stays_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / ("long" * 40)
     emit({}, f"model: {path}", as_json=False)
     assert f"model: {path}\n" in capsys.readouterr().out
+
+
+def test_what_is_to_be_typed_is_not_cut_on_a_narrow_terminal(monkeypatch, capsys) -> None:
+    """Given text beside a table, then its lines stay whole, as those of text alone do."""
+    line = "agentgym store show 8c1bc11e --store runs/a-rather-long-name/store.db"
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(output, "stdout", Console(width=40))
+    emit({}, Group(Table(title="t"), line), as_json=False)
+    assert line in capsys.readouterr().out
