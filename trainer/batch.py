@@ -117,6 +117,11 @@ class Batch:
         """All tokens, context included."""
         return sum(item.tokens for item in self.evidence)
 
+    @property
+    def laid(self) -> int:
+        """Tokens that are computed: what prompts begin with in common counts once."""
+        return sum(micro.tokens for micro in self.micro_batches)
+
     def marks(self) -> dict[str, Tensor]:
         """Per signal int64[B], the call from which a trajectory went wrong, −1 for never."""
         signals = ("invalid", "failed_edit", "broken")

@@ -174,7 +174,7 @@ class Learner:
             total += loss.item()
             logprobs[micro.cells], entropies[micro.cells] = logprob, entropy
             done += micro.tokens * self.ranks.count
-            tick("policy", min(done, batch.tokens), batch.tokens)
+            tick("policy", min(done, batch.laid), batch.laid)
         kept = self.ranks.sum(kept.int()) > 0
         for flat in (logprobs, entropies):
             self.ranks.sum(flat)
@@ -197,7 +197,7 @@ class Learner:
             temperature = batch.temperature[micro.cells]
             logprobs[micro.cells], _ = policy(micro, temperature, precision=self.config.precision)
             done += micro.tokens * self.ranks.count
-            tick(stage, min(done, batch.tokens), batch.tokens)
+            tick(stage, min(done, batch.laid), batch.laid)
         return self.ranks.sum(logprobs)
 
 

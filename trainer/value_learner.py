@@ -64,7 +64,7 @@ class ValueLearner:
                 loss.backward()
                 total += loss.item()
                 done += micro.tokens * self.ranks.count
-                on_progress(stage, min(done, batch.tokens * updates), batch.tokens * updates)
+                on_progress(stage, min(done, batch.laid * updates), batch.laid * updates)
             total = float(self.ranks.sum(torch.tensor(total)))
             norm = apply(self.optimizer, self.config.max_gradient_norm, total, "critic")
             losses.append(total)

@@ -261,7 +261,7 @@ def _closing(summary: dict[str, Any], summaries: Sequence[TrajectorySummary], ur
         f"  http://127.0.0.1:8000/trajectories/{failed}/tokens#call-0",
         "or its steps here:",
         f"  {called} store show {failed} {of}",
-        "and let it act again:",
-        f"  {called} rollout tutorial-duration --any-status --rollouts 4 {of}",
+        "and let it act again (a minute or two):",
+        f"  {called} rollout tutorial-duration --any-status {of}",
     )
     return Group(summary_table(summaries, "episodes"), "", facts, "", *map(escape, steps))

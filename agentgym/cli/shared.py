@@ -114,7 +114,7 @@ def usable(names: Sequence[str], registry: Registry, *, split: str, any_status: 
         shown = ", ".join(doubtful[:8]) + (f" and {len(doubtful) - 8} more" if len(doubtful) > 8 else "")
         raise TaskError(
             f"not validated, so their rewards mean nothing: {shown}",
-            hint=f"agentgym tasks validate {' '.join(doubtful[:8])}, or --any-status",
+            hint=f"agentgym tasks validate {'--all' if len(doubtful) > 8 else ' '.join(doubtful)}, or --any-status",
         )
     floating = {task.id: names for task in tasks if (names := unpinned(task.image))}
     if floating and not any_status:

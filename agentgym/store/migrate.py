@@ -30,7 +30,10 @@ def open_engine(url: str | Path, create: bool = True) -> sa.Engine:
         if path.is_dir():
             raise StoreNotFoundError(f"{path} is a directory, not a store", hint=f"name a file: {path / 'agentgym.db'}")
         if not create and (not path.exists() or path.stat().st_size == 0):
-            raise StoreMissingError(f"there is no store at {path}", hint="run `agentgym rollout`, or name another path")
+            raise StoreMissingError(
+                f"there is no store at {path}",
+                hint="run `agentgym rollout`, or name another with --store or AGENTGYM_STORE",
+            )
         _refuse_foreign(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,6 +90,17 @@ def test_a_whole_step_ends_at_the_same_weights(make_policy, evidence: list[Evide
     torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-5)
 
 
+def test_every_bar_ends_at_its_total(make_policy, evidence: list[Evidence]) -> None:
+    """Given a prompt that is computed once, then it is once in the total too."""
+    policy = make_policy(layers=2)
+    prepare(policy)
+    heard: dict[str, tuple[int, int]] = {}
+    learner = Learner(policy, LearnerConfig(critic_layers=1))
+    learner.step(batches(evidence)[0], lambda stage, done, total: heard.update({stage: (done, total)}))
+    assert {"policy", "critic"} <= heard.keys()
+    assert all(done == total for done, total in heard.values()), heard
+
+
 def test_what_is_shared_is_counted_once_and_bounded(evidence: list[Evidence]) -> None:
     """Given room for all but one token, then the companions are parted, and each part has its own copy of the prompt."""
     shared, alone = batches(evidence)
