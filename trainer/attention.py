@@ -18,6 +18,8 @@ from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
+from trainer.errors import ModelError
+
 PACKED = "agentgym_packed"
 LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of decoder layers that keep packed sequences apart; a recurrent one would carry its state across."""
@@ -33,10 +35,15 @@ def attend(
     lengths: tuple[int, ...] = (),
     follows: tuple[int, ...] = (),
     sliding_window: int | None = None,
+    s_aux: Tensor | None = None,
+    softcap: float | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
     """query [1, Hq, T, D], key and value [1, Hkv, T, D] → [1, T, Hq, D]. follows: per segment the earlier one it goes on from,
-    −1 for none. sliding_window: keys a token sees, itself included."""
+    −1 for none. sliding_window: keys a token sees, itself included. Raises ModelError for sinks (s_aux) and capped scores."""
+    if s_aux is not None or softcap is not None:
+        what = "sinks" if s_aux is not None else "capped scores"
+        raise ModelError(f"{type(module).__name__} attends with {what}, which the trainer's attention does not compute")
     lengths = lengths or (query.shape[2],)
     follows = follows or (-1,) * len(lengths)
     if query.is_cuda and (dtype := _compute_type(query)) in (torch.bfloat16, torch.float16):

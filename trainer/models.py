@@ -59,12 +59,24 @@ def prepare(model: PreTrainedModel) -> None:
             "sequence to the next",
             hint="the trainer packs sequences; use a model of attention layers",
         )
+    scaling = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    if (kind := scaling.get("rope_type")) in ("dynamic", "longrope"):
+        raise ModelError(
+            f"{type(model).__name__} turns its positions by the longest sequence beside them (rope_type {kind})",
+            hint="the trainer packs sequences; use a model whose positions depend on nothing else",
+        )
+    if not getattr(model, "_supports_attention_backend", False):
+        raise ModelError(
+            f"{type(model).__name__} attends by code of its own, which does not keep packed sequences apart",
+            hint="use a model whose attention transformers lets be exchanged",
+        )
     model.set_attn_implementation(PACKED)
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        if isinstance(getattr(module, "attention_dropout", None), float):
-            module.__dict__["attention_dropout"] = 0.0
+        for name, value in list(vars(module).items()):
+            if isinstance(value, float) and ("dropout" in name or name == "layerdrop"):
+                module.__dict__[name] = 0.0
     model.train()
 
 

@@ -76,7 +76,7 @@ class TrajectoryFilter:
             ]
         if self.after is not None:
             key = sa.tuple_(column.created_at, column.id)
-            bound = sa.tuple_(sa.literal(self.after[0], sa.Double), key_literal(self.after[1]))
+            bound = sa.tuple_(key_literal(self.after[0]), key_literal(self.after[1]))
             found.append(key < bound if self.newest_first else key > bound)
         return found
 
@@ -164,12 +164,12 @@ def printable(value: object) -> str:
 
 
 def key_literal(key: Any) -> sa.ColumnElement[Any]:
-    """The id of a row to go on behind, also one that is no text or whose bytes are no UTF-8."""
-    return (
-        sa.literal(key)
-        if not isinstance(key, str) or is_text(key)
-        else sa.cast(sa.literal(key.encode("utf-8", "surrogateescape")), sa.Text)
-    )
+    """Age or id of a row to go on behind, also one of another type, or whose bytes are no UTF-8."""
+    if isinstance(key, (int, float)):
+        return sa.literal(key, sa.Double)
+    if not isinstance(key, str) or is_text(key):
+        return sa.literal(key)
+    return sa.cast(sa.literal(key.encode("utf-8", "surrogateescape")), sa.Text)
 
 
 def _kinds(column: sa.Column[Any]) -> tuple[type, ...]:

@@ -78,6 +78,10 @@ def _record_faults(trajectory: Trajectory) -> Iterator[str]:
         yield f"reward {reward} although the episode ended as {trajectory.termination.value}, which is never a verdict"
     if (trajectory.parent_id is None) != (trajectory.branch_step is None):
         yield f"parent_id {trajectory.parent_id!r} and branch_step {trajectory.branch_step!r} must come together"
+    if trajectory.parent_id is not None and trajectory.parent_id == trajectory.id:
+        yield "it goes on from itself"
+    if trajectory.branch_step is not None and not 0 <= trajectory.branch_step <= _INT32_MAX:
+        yield f"branch_step {trajectory.branch_step} is not between 0 and {_INT32_MAX}"
     if trajectory.seed is not None and not -_INT64_MAX - 1 <= trajectory.seed <= _INT64_MAX:
         yield f"seed {trajectory.seed} does not fit 64 bits"
     if not math.isfinite(trajectory.created_at):
@@ -119,6 +123,12 @@ def _sampling_faults(call: ModelCall) -> Iterator[str]:
         yield f"sampling seed {sampling.seed} does not fit 64 bits"
     if not -1 <= sampling.top_k <= _INT32_MAX:
         yield f"top_k {sampling.top_k} is not between -1 and {_INT32_MAX}"
+    if not 0 <= sampling.temperature < math.inf:
+        yield f"temperature {sampling.temperature} is not a number from 0 on"
+    if not 0 < sampling.top_p <= 1:
+        yield f"top_p {sampling.top_p} is not above 0 and up to 1"
+    if not (math.isfinite(call.started_at) and math.isfinite(call.duration)):
+        yield f"it started at {call.started_at} and took {call.duration} s"
 
 
 def _layout_faults(trajectory: Trajectory, layout: TokenLayout) -> Iterator[str]:

@@ -7,7 +7,19 @@ from itertools import pairwise
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    Gemma2Config,
+    GptOssConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    OPTConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 
 from trainer import attention
 from trainer.batch import MicroBatch
@@ -125,3 +137,41 @@ def test_a_model_that_carries_state_across_a_packed_row_is_refused(policy: Llama
     policy.config.layer_types = ["full_attention", "linear_attention"]
     with pytest.raises(ModelError, match="linear_attention"):
         prepare(policy)
+
+
+SMALL = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+MORE = {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 16, "pad_token_id": 0}
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4), "code of its own"),
+        (LlamaConfig(**SMALL, rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}), "longest"),
+        (GptOssConfig(**SMALL, **MORE, num_local_experts=2, num_experts_per_tok=1), "sinks"),
+        (
+            Gemma2Config(**SMALL, **MORE, final_logit_softcapping=None, attn_logit_softcapping=2.0),
+            "capped scores",
+        ),
+    ],
+    ids=["bloom", "dynamic", "gpt-oss", "gemma2"],
+)
+def test_a_model_that_attends_otherwise_is_refused(config: PretrainedConfig, why: str) -> None:
+    """Given attention that is not ours, or more than ours computes, then it is refused, not scored as another model."""
+    model = AutoModelForCausalLM.from_config(config)
+    with pytest.raises(ModelError, match=why):
+        scored(model)
+
+
+def test_a_model_with_dropout_in_its_own_code_is_scored_without() -> None:
+    torch.manual_seed(0)
+    config = OPTConfig(
+        vocab_size=96, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4, word_embed_proj_dim=32
+    )
+    model = AutoModelForCausalLM.from_config(config)
+    torch.testing.assert_close(scored(model), scored(model), rtol=0, atol=0)
+
+
+def scored(model: PreTrainedModel) -> torch.Tensor:
+    prepare(model)
+    return hidden_states(backbone(model), packed(*rows(5, 4)), "float32")
