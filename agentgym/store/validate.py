@@ -65,7 +65,7 @@ def _inspect(trajectory: Trajectory, layout: TokenLayout | None = None) -> tuple
 def _record_faults(trajectory: Trajectory) -> Iterator[str]:
     if not trajectory.id or len(trajectory.id) > 64:
         yield f"id {trajectory.id!r} is not 1 to 64 characters"
-    for name in _COLUMN_TEXT:
+    for name in (*_COLUMN_TEXT, *(["parent_id"] if trajectory.parent_id is not None else [])):
         value = getattr(trajectory, name)
         if not isinstance(value, str):
             yield f"{name} is {value!r}, not text"
@@ -125,8 +125,8 @@ def _sampling_faults(call: ModelCall) -> Iterator[str]:
         yield f"top_k {sampling.top_k} is not between -1 and {_INT32_MAX}"
     if not 0 <= sampling.temperature < math.inf:
         yield f"temperature {sampling.temperature} is not a number from 0 on"
-    if not 0 < sampling.top_p <= 1:
-        yield f"top_p {sampling.top_p} is not above 0 and up to 1"
+    if not 0 <= sampling.top_p <= 1:
+        yield f"top_p {sampling.top_p} is not between 0 and 1"
     if not (math.isfinite(call.started_at) and math.isfinite(call.duration)):
         yield f"it started at {call.started_at} and took {call.duration} s"
 

@@ -106,6 +106,7 @@ def test_detail_that_is_no_detail_is_refused(document: bytes) -> None:
         ("termination", "'vanished'"),
         ("id", "CAST(x'31ff' AS TEXT)"),
         ("id", "x'31'"),
+        ("created_at", "'later'"),
     ],
 )
 def test_a_row_that_no_writer_wrote_is_named_and_the_others_are_listed(

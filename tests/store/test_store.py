@@ -75,6 +75,10 @@ def test_an_unknown_id_and_an_ambiguous_prefix_say_so(store, make_trajectory) ->
         ({"reward": float("nan")}, "reward is nan"),
         ({"run_id": "a\0b"}, "NUL"),
         ({"parent_id": "x"}, "must come together"),
+        ({"parent_id": "\ud800", "branch_step": 1}, "lone surrogate"),
+        ({"id": "a", "parent_id": "a", "branch_step": 1}, "goes on from itself"),
+        ({"parent_id": "x", "branch_step": -5}, "branch_step -5"),
+        ({"parent_id": "x", "branch_step": 2**70}, "branch_step 1180591620717411303424"),
         ({"id": ""}, "1 to 64 characters"),
         ({"id": "x" * 65}, "1 to 64 characters"),
     ],
@@ -95,6 +99,11 @@ def test_a_call_that_breaks_the_contract_is_refused(store, make_call, make_traje
         "is not finite": replace(good, logprobs=np.array([0, -np.inf], np.float32)),
         "cover 1 of 2": replace(good, policy_versions=(VersionSpan(0, 0, 1),)),
         "does not continue": replace(good, policy_versions=(VersionSpan(0, 1, 2),)),
+        "temperature nan": replace(good, sampling=replace(good.sampling, temperature=float("nan"))),
+        "temperature inf": replace(good, sampling=replace(good.sampling, temperature=float("inf"))),
+        "temperature -1": replace(good, sampling=replace(good.sampling, temperature=-1.0)),
+        "top_p nan": replace(good, sampling=replace(good.sampling, top_p=float("nan"))),
+        "started at nan": replace(good, started_at=float("nan")),
         "policy version -1": replace(good, policy_versions=(VersionSpan(-1, 0, 2),)),
     }
     for fault, call in broken.items():
