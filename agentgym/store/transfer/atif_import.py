@@ -39,13 +39,13 @@ _NAMESPACE = uuid.UUID("0f3c7f0e-6f1b-5b77-9d0e-2f0b8f0d6a51")
 Document = Mapping[str, Any]
 
 
-def from_atif(document: Document) -> tuple[Trajectory, Document]:
-    """The trajectory, and the document its `harness_digest` names. Raises KeyError, TypeError or ValueError for what is no
-    ATIF."""
+def from_atif(document: Document) -> tuple[Trajectory, Document, bool]:
+    """The trajectory, the document its `harness_digest` names, and whether another program wrote it. Raises KeyError, TypeError
+    or ValueError for what is no ATIF."""
     extra = document.get("extra") or {}
     if isinstance(extra.get(OURS), str):
-        return _ours(document, json.loads(extra[OURS])), {}
-    return _foreign(document, extra)
+        return _ours(document, json.loads(extra[OURS])), {}, False
+    return *_foreign(document, extra), True
 
 
 def _ours(document: Document, rest: dict[str, Any]) -> Trajectory:

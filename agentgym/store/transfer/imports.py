@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agentgym.store.errors import InvalidTrajectoryError, NotFoundError, TakenError
+from agentgym.store.errors import StoreError, StoreUnusableError
 from agentgym.store.records import Trajectory
 from agentgym.store.store import Store
 from agentgym.store.transfer.atif_import import from_atif
@@ -37,13 +37,13 @@ def import_file(
 ) -> ImportReport:
     """Store every trajectory in `path`. run_id: in place of the one they carry.
 
-    Raises TransferError where the path cannot be read, or holds no JSON document at all, and StoreError where the
-    store refuses.
+    Raises TransferError where the path cannot be read, or holds no JSON document at all, and StoreUnusableError where the
+    store takes nothing.
     """
     report = ImportReport()
     for place, text in _texts(path):
         try:
-            trajectory, harness = _read(json.loads(text))
+            trajectory, harness, foreign = _read(json.loads(text))
         except TransferError as error:
             report.refused.append(f"{place}: {error}")
             continue
@@ -52,8 +52,10 @@ def import_file(
             continue
         trajectory = trajectory if run_id is None else replace(trajectory, run_id=run_id)
         try:
-            added = _add(store, trajectory, harness)
-        except (InvalidTrajectoryError, TakenError) as error:
+            added = _add(store, trajectory, harness, foreign=foreign)
+        except StoreUnusableError:
+            raise
+        except StoreError as error:
             report.refused.append(f"{place}: {error}")
             continue
         report.ids.append(trajectory.id)
@@ -64,26 +66,22 @@ def import_file(
     return report
 
 
-def _read(document: Any) -> tuple[Trajectory, Mapping[str, Any]]:
+def _read(document: Any) -> tuple[Trajectory, Mapping[str, Any], bool]:
     if isinstance(document, dict) and document.get("format") == FORMAT:
-        return from_document(document), document.get("harness") or {}
+        return from_document(document), document.get("harness") or {}, False
     if isinstance(document, dict) and str(document.get("schema_version", "")).startswith("ATIF-"):
         return from_atif(document)
     kind = f"an object with {sorted(document)[:6]}" if isinstance(document, dict) else type(document).__name__
     raise TransferError(f"neither an agentgym document nor ATIF, but {kind}")
 
 
-def _add(store: Store, trajectory: Trajectory, harness: Mapping[str, Any]) -> bool:
+def _add(store: Store, trajectory: Trajectory, harness: Mapping[str, Any], *, foreign: bool) -> bool:
     """A foreign document has no time of its own: its id, made from its content, says that it is there already."""
-    if trajectory.metadata.get("imported"):
-        try:
-            return store.summary(trajectory.id).id != trajectory.id
-        except NotFoundError:
-            pass
-    added = store.add(trajectory)
+    if foreign and store.has(trajectory.id):
+        return False
     if harness:
         store.put_document(trajectory.harness_digest, "harness", harness)
-    return added
+    return store.add(trajectory)
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:

@@ -167,3 +167,20 @@ def test_an_id_that_another_trajectory_has_is_refused_and_the_rest_is_taken(full
         report = import_file(other, tmp_path / "y.jsonl")
     assert (report.added, report.known) == (3, 0)
     assert "taken by a different trajectory" in report.refused[0]
+
+
+def test_a_document_is_known_only_as_itself(tmp_path, make_trajectory) -> None:
+    """Given an id that begins another's, or another trajectory under it, then neither counts as known."""
+    marked = make_trajectory(id="ab", created_at=1.0, metadata={"imported": {"format": "x"}})
+    with Store.open(tmp_path / "one.db") as one:
+        one.add(marked)
+        one.add(make_trajectory(id="zz", created_at=2.0))
+        export(one, TrajectoryFilter(), "json", tmp_path / "x.jsonl")
+    with Store.open(tmp_path / "two.db") as two:
+        two.add(make_trajectory(id="abcd", created_at=1.0))
+        assert import_file(two, tmp_path / "x.jsonl").added == 2
+        assert two.get("ab").id == "ab"
+    with Store.open(tmp_path / "three.db") as three:
+        three.add(replace(marked, reward=0.0 if marked.reward else 1.0))
+        report = import_file(three, tmp_path / "x.jsonl")
+        assert (report.added, report.known, len(report.refused)) == (1, 0, 1)
