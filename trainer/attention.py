@@ -51,13 +51,7 @@ def attend(
         return _kernel(query, key, value, lengths, follows, scaling, sliding_window), None
     queries, keys, values = (tensor.split(list(lengths), dim=2) for tensor in (query, key, value))
     rows = [
-        _row(
-            own,
-            torch.cat([keys[i] for i in path], dim=2),
-            torch.cat([values[i] for i in path], dim=2),
-            scaling,
-            sliding_window,
-        )
+        _row(own, _seen(keys, path), _seen(values, path), scaling, sliding_window)
         for own, path in zip(queries, _paths(follows), strict=True)
     ]
     return torch.cat(rows, dim=2).transpose(1, 2), None
@@ -69,6 +63,10 @@ def _paths(follows: tuple[int, ...]) -> list[tuple[int, ...]]:
     for own, before in enumerate(follows):
         paths.append((*paths[before], own) if before >= 0 else (own,))
     return paths
+
+
+def _seen(parts: tuple[Tensor, ...], path: tuple[int, ...]) -> Tensor:
+    return parts[path[0]] if len(path) == 1 else torch.cat([parts[part] for part in path], dim=2)
 
 
 def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: int | None) -> Tensor:

@@ -63,9 +63,8 @@ class MicroBatch:
         segments: list[tuple[Row, int, int, int]] = []  # its tokens are those of the row from .. to; what it follows
         shifts = [0] * len(rows)  # from a place in the row to one in the packed row
         offset = 0
-        branches = [
-            (family, 0, -1) for family in reversed(_families(rows))
-        ]  # rows of one beginning, its length, its last segment
+        # Rows of one beginning, how much of it is laid, and its last segment.
+        branches = [(family, 0, -1) for family in reversed(_families(rows))]
         while branches:
             family, first, parent = branches.pop()
             row = rows[family[0][0]]

@@ -68,14 +68,9 @@ class Plan:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
         sources = snippet_sources(s.rl_modules, Choice(frozenset(s.operators), s.max_lines))
-        options: dict[str, Any] = {"sets": sets, "show": "function", "operators": ",".join(s.operators)}
-        options |= {"max-lines": s.max_lines}
+        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators), "max-lines": s.max_lines}
         options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
-        self.stage(
-            "tasks",
-            ["tasks", "mutate", *sources],
-            options,
-        )
+        self.stage("tasks", ["tasks", "mutate", *sources], options)
 
     def cold_start(self) -> Path:
         """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough; where the weights lie."""
