@@ -93,6 +93,11 @@ class Vllm:
         self._command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]
         self._command += ["--host", "127.0.0.1", "--dtype", "float32", "--max-model-len", str(context)]
         self._command += ["--enforce-eager", "--logprobs-mode", "processed_logprobs", "--enable-scale-out"]
+        self._command += [
+            "--no-enable-chunked-prefill",
+            "--max-num-batched-tokens",
+            str(max(context, 8192)),
+        ]  # see docs/training.md
 
     def start(self, *, wait: bool = True) -> None:
         settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}

@@ -9,7 +9,7 @@ not trust the code it checks, and then proves for each trajectory:
 - every generated token is an action token of exactly one sequence, with its own logprob (bit for bit) and version;
 - the tokens before a call's first action token are exactly its recorded prompt;
 - no other token is trainable, or carries a logprob or a version;
-- the trajectory that it goes on from is in the store too.
+- the trajectory that it goes on from is in the store too, has the step that it hangs on, and was asked there what it was asked.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.store.codec import decode_layout
+from agentgym.store.codec import decode_calls, decode_layout
 from agentgym.store.detail import seal, sealed
-from agentgym.store.errors import CorruptError, StoreError, StoreUnusableError
+from agentgym.store.errors import CorruptError, NotFoundError, StoreError, StoreUnusableError
 from agentgym.store.filter import COUNT_FIELDS, RECORD_FIELDS, TrajectoryFilter, TrajectorySummary
 from agentgym.store.layout import TokenLayout
-from agentgym.store.records import Int32Array, ModelCall
+from agentgym.store.records import Int32Array, ModelCall, first_call_at
 from agentgym.store.rows import decode_trajectory
 from agentgym.store.sequences import Sequence, sequences_of_layout
 from agentgym.store.store import Store
@@ -85,8 +85,8 @@ def check_store(
             except (CorruptError, TypeError, ValueError) as error:
                 messages = [str(error)]
             found += [Fault(str(summary.id), message) for message in messages]
-            if summary.parent_id is not None and not store.has(summary.parent_id):
-                found.append(Fault(summary.id, f"it goes on from {summary.parent_id}, which is not in this store"))
+            if summary.parent_id is not None and not messages:
+                found += [Fault(summary.id, message) for message in _lineage_faults(store, summary, token_blob)]
             on_progress(summary.id)
     except StoreUnusableError:
         raise
@@ -102,8 +102,8 @@ def _trajectory_faults(
     yield from faults(trajectory, layout)
     yield from _count_faults(summary, layout, len(trajectory.steps))
     kept = sealed(detail_blob)
-    if kept is not None and kept != seal(summary):
-        yield f"the columns are not those that were recorded (one of {', '.join(RECORD_FIELDS)} was changed)"
+    if kept is not None and kept != seal(summary, token_blob):
+        yield f"the columns or the tokens are not those that were recorded (one of {', '.join(RECORD_FIELDS)} was changed)"
     yield from _sequence_faults(trajectory.calls, layout, derived)
 
 
@@ -120,6 +120,33 @@ def _count_faults(summary: TrajectorySummary, layout: TokenLayout, steps: int) -
     for name in COUNT_FIELDS:
         if getattr(summary, name) != told[name]:
             yield f"column {name} says {getattr(summary, name)}, the blobs say {told[name]}"
+
+
+def _lineage_faults(store: Store, child: TrajectorySummary, token_blob: bytes) -> Iterator[str]:
+    """How a child does not hang where it says; a parent that cannot be read has a fault of its own."""
+    line, above = {child.id}, child.parent_id
+    try:
+        while above is not None:
+            if above in line:
+                yield f"its parents go round in a circle, by way of {above}"
+                return
+            line.add(above)
+            if not store.has(above):
+                raise NotFoundError(f"no trajectory {above!r}")
+            above = store.summary(above).parent_id
+        parent = store.get(child.parent_id or "")
+    except NotFoundError:
+        yield f"it goes on from {above}, which is not in this store"
+        return
+    except CorruptError:
+        return
+    step = child.branch_step or 0
+    if step > len(parent.steps):
+        yield f"it goes on from step {step} of {parent.id}, which has {len(parent.steps)}"
+        return
+    asked, own = parent.calls[first_call_at(parent, step) :], decode_calls(token_blob)
+    if asked and own and not np.array_equal(asked[0].prompt_token_ids, own[0].prompt_token_ids):
+        yield f"its first prompt is not the one that {parent.id} was given at step {step}"
 
 
 @dataclass(frozen=True, slots=True)

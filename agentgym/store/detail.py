@@ -5,7 +5,8 @@ of one trajectory, and observations compress ten times better together. JSON is 
 column would take (NUL, lone surrogates from broken terminals) comes back exactly. Mapping keys become strings, tuples
 become lists.
 
-Beside it lies a seal of the columns (`COLS`): a reward that was changed in the table alone is not what was recorded.
+Beside it lies a seal (`SEAL`) of the columns and the token blob: a reward that was changed in the table alone, or tokens that
+are another trajectory's, are not what was recorded.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def detail_document(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def encode_detail(trajectory: Trajectory) -> bytes:
-    """The detail blob. Raises StoreError where a value has no JSON form."""
+def encode_detail(trajectory: Trajectory, tokens: bytes) -> bytes:
+    """The detail blob; `tokens` is the token blob it belongs to. Raises StoreError where a value has no JSON form."""
     try:
         text = json.dumps(detail_document(trajectory), separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -53,19 +54,21 @@ def encode_detail(trajectory: Trajectory) -> bytes:
             f"trajectory {trajectory.id}: step arguments or metadata hold a value without JSON form ({error})",
             hint="keep arguments and metadata to dicts, lists, strings, numbers, booleans and None",
         ) from error
-    return pack({"JSON": text.encode("ascii"), "COLS": seal(trajectory)})
+    return pack({"JSON": text.encode("ascii"), "SEAL": seal(trajectory, tokens)})
 
 
-def seal(record: Trajectory | TrajectorySummary) -> bytes:
-    """SHA-256 of the columns that stand nowhere else, by name; a number is the same as integer and as float."""
+def seal(record: Trajectory | TrajectorySummary, tokens: bytes) -> bytes:
+    """SHA-256 of the columns that stand nowhere else, by name, and of the token blob; a number is the same as integer and as
+    float.
+    """
     columns = {name: getattr(record, name) for name in RECORD_FIELDS}
     told = {name: float(value) if isinstance(value, int | float) else value for name, value in columns.items()}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode() + hashlib.sha256(tokens).digest()).digest()
 
 
 def sealed(blob: bytes) -> bytes | None:
-    """The seal in a detail blob; None where it was written before there were seals. Raises CorruptError."""
-    return unpack(blob, only="COLS").get("COLS")
+    """The seal in a detail blob; None where it was written before there were such. Raises CorruptError."""
+    return unpack(blob, only="SEAL").get("SEAL")
 
 
 def decode_detail(blob: bytes) -> dict[str, Any]:

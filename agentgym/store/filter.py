@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -141,11 +142,13 @@ class TrajectorySummary:
     @staticmethod
     def of_row(row: Any) -> TrajectorySummary:
         """The summary in a row of the trajectory table. Raises ValueError for a value that no writer put there: another type,
-        text that is no UTF-8, a termination this code does not know."""
+        no finite number, text that is no UTF-8, a termination this code does not know."""
         values = {name: getattr(row, name) for name in SUMMARY_FIELDS}
         for name, value in values.items():
             if not isinstance(value, _KINDS[name]):
                 raise ValueError(f"column {name} holds {value!r:.80}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"column {name} holds {value}")
             if isinstance(value, str) and not is_text(value):
                 raise ValueError(f"column {name} holds bytes that are no UTF-8: {printable(value)[:80]}")
         values["policy_kind"] = PolicyKind(row.policy_kind)

@@ -180,3 +180,11 @@ class Trajectory:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     created_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def first_call_at(trajectory: Trajectory, step: int) -> int:
+    """The call that asked for step `step`, or would have, behind the last one."""
+    steps = trajectory.steps
+    if step < len(steps):
+        return steps[step].call_index
+    return steps[-1].call_index + 1 if steps else 0

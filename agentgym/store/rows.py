@@ -38,7 +38,7 @@ def encode_trajectory(trajectory: Trajectory) -> EncodedTrajectory:
         "version_min": encoded.version_min,
         "version_max": encoded.version_max,
     }
-    body = {"trajectory_id": trajectory.id, "tokens": encoded.blob, "detail": encode_detail(trajectory)}
+    body = {"trajectory_id": trajectory.id, "tokens": encoded.blob, "detail": encode_detail(trajectory, encoded.blob)}
     return EncodedTrajectory(row, body)
 
 

@@ -37,6 +37,7 @@ _ARRAYS = (
 )
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_YEAR_10000 = 253_402_300_800
 
 
 def faults(trajectory: Trajectory, layout: TokenLayout | None = None) -> list[str]:
@@ -84,8 +85,8 @@ def _record_faults(trajectory: Trajectory) -> Iterator[str]:
         yield f"branch_step {trajectory.branch_step} is not between 0 and {_INT32_MAX}"
     if trajectory.seed is not None and not -_INT64_MAX - 1 <= trajectory.seed <= _INT64_MAX:
         yield f"seed {trajectory.seed} does not fit 64 bits"
-    if not math.isfinite(trajectory.created_at):
-        yield f"created_at is {trajectory.created_at}"
+    if not _is_date(trajectory.created_at):
+        yield f"created_at is {trajectory.created_at}, no time before the year 10000"
 
 
 def _step_faults(trajectory: Trajectory) -> Iterator[str]:
@@ -127,8 +128,13 @@ def _sampling_faults(call: ModelCall) -> Iterator[str]:
         yield f"temperature {sampling.temperature} is not a number from 0 on"
     if not 0 <= sampling.top_p <= 1:
         yield f"top_p {sampling.top_p} is not between 0 and 1"
-    if not (math.isfinite(call.started_at) and math.isfinite(call.duration)):
+    if not (_is_date(call.started_at) and math.isfinite(call.duration)):
         yield f"it started at {call.started_at} and took {call.duration} s"
+
+
+def _is_date(seconds: float) -> bool:
+    """Unix seconds that a calendar has a date for."""
+    return 0 <= seconds < _YEAR_10000
 
 
 def _layout_faults(trajectory: Trajectory, layout: TokenLayout) -> Iterator[str]:

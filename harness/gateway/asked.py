@@ -7,6 +7,7 @@ answer's calls. A raw prompt is its `text`; one of token ids is in the call itse
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,10 @@ def keep(asked: Sequence[tuple[Ask, Answer]]) -> list[dict[str, Any]]:
     before, found = Ask(), []
     for ask, answer in asked:
         pairs = zip(before.messages, ask.messages, strict=False)
-        shared = next((k for k, (old, new) in enumerate(pairs) if old != new), None)
+        shared = next((k for k, (old, new) in enumerate(pairs) if not same(old, new)), None)
         shared = min(len(before.messages), len(ask.messages)) if shared is None else shared
         one: dict[str, Any] = {"shared": shared, "messages": list(ask.messages[shared:])}
-        if ask.tools != before.tools:
+        if not same(ask.tools, before.tools):
             one["tools"] = list(ask.tools)
         one |= {name: getattr(ask, name) for name in _READING if getattr(ask, name)}
         if answer.calls:
@@ -32,6 +33,11 @@ def keep(asked: Sequence[tuple[Ask, Answer]]) -> list[dict[str, Any]]:
         found.append(one)
         before = ask
     return found
+
+
+def same(old: Any, new: Any) -> bool:
+    """Whether two JSON values are written the same: 1 is not true, and the order of keys is what a template shows."""
+    return json.dumps(old) == json.dumps(new)
 
 
 def kept(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Ask, list[str]]]:

@@ -141,6 +141,11 @@ def _meaning(message: Message) -> str:
     return json.dumps([message["content"].strip(), calls], sort_keys=True)
 
 
+def mark(ask: Ask) -> bytes:
+    """Equal for requests that ask the same of the same conversation."""
+    return _marks(ask.messages, ask.tools)[-1]
+
+
 def _marks(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[bytes]:
     """A digest for each prefix of the conversation: marks[k] is of the tools and the first k messages."""
     marks = [hashlib.sha256(json.dumps(list(tools), sort_keys=True).encode()).digest()]

@@ -13,7 +13,7 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.background import BackgroundTask
+from starlette.types import Receive, Scope, Send
 
 from harness.gateway.api.dialect import PIECE, Body, Dialect, Event, Served
 from harness.gateway.ask import Answer
@@ -28,23 +28,50 @@ _CLIENT_GONE = 499
 async def deliver(
     exchange: Exchange, request: Request, body: Body, dialect: Dialect, served: Served, *, ping_s: float
 ) -> Response:
-    """The response to one client. Raises Refusal where there is no answer."""
+    """The response to one client, whose the exchange is until it is over. Raises Refusal where there is no answer."""
     exchange.clients += 1
     try:
         streaming = bool(body.get("stream"))
         answer = await _wait(exchange, request, ping_s if streaming else None)  # an error then still has its status
         if streaming:
             events = _stream(exchange, answer, body, dialect, served, ping_s)
-            return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        if answer is None:
-            return Response(status_code=_CLIENT_GONE)
-
-        async def sent() -> None:
-            exchange.whole = True
-
-        return JSONResponse(dialect.document(body, answer, served), background=BackgroundTask(sent))
-    finally:
+            return _Events(events, exchange)
+        if answer is not None:
+            return _Document(dialect.document(body, answer, served), exchange)
+    except BaseException:
         exchange.clients -= 1
+        raise
+    exchange.clients -= 1
+    return Response(status_code=_CLIENT_GONE)
+
+
+class _Document(JSONResponse):
+    """A whole answer, and the end of its delivery."""
+
+    def __init__(self, content: Any, exchange: Exchange) -> None:
+        super().__init__(content)
+        self._exchange = exchange
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+            self._exchange.whole = True
+        finally:
+            self._exchange.clients -= 1
+
+
+class _Events(StreamingResponse):
+    """An answer in pieces, and the end of its delivery."""
+
+    def __init__(self, events: AsyncIterator[bytes], exchange: Exchange) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+        self._exchange = exchange
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._exchange.clients -= 1
 
 
 async def _wait(exchange: Exchange, request: Request, patience: float | None) -> Answer | None:
@@ -89,38 +116,34 @@ async def _stream(
     exchange: Exchange, answer: Answer | None, body: Body, dialect: Dialect, served: Served, ping_s: float
 ) -> AsyncIterator[bytes]:
     """answer: None while it is being sampled; comments keep the connection meanwhile."""
-    exchange.clients += 1
     given: list[Event] = []
     chars = 0
-    try:
-        while True:
-            events: list[Event] = []
-            try:
-                if answer is None and not exchange.task.done():
-                    events = await _begun(exchange, chars, body, dialect, served, ping_s)
-                    if not events:
-                        if not exchange.task.done():
-                            yield b": sampling\n\n"
-                        continue
-                else:
-                    answer = answer or _outcome(exchange.task)
-                    events = list(dialect.events(body, answer, served))
-                if events[: len(given)] != given:
-                    raise Refusal(500, "the answer does not begin with what was streamed of it", code="stream_broken")
-            except Refusal as refusal:  # the status has been sent; an event has to say it
-                yield Event(dialect.refusal(refusal), name="error").encode()
-                return
-            for event in events[len(given) :]:
-                yield event.encode()
-                # Reached once the event before it has been taken: what a closed connection never took does not count.
-                given.append(event)
-                chars += event.chars
-                exchange.sent = max(exchange.sent, chars)
-            if answer is not None:
-                exchange.whole = True
-                return
-    finally:
-        exchange.clients -= 1
+    while True:
+        events: list[Event] = []
+        try:
+            if answer is None and not exchange.task.done():
+                events = await _begun(exchange, chars, body, dialect, served, ping_s)
+                if not events:
+                    if not exchange.task.done():
+                        yield b": sampling\n\n"
+                    continue
+            else:
+                answer = answer or _outcome(exchange.task)
+                events = list(dialect.events(body, answer, served))
+            if events[: len(given)] != given:
+                raise Refusal(500, "the answer does not begin with what was streamed of it", code="stream_broken")
+        except Refusal as refusal:  # the status has been sent; an event has to say it
+            yield Event(dialect.refusal(refusal), name="error").encode()
+            return
+        for event in events[len(given) :]:
+            yield event.encode()
+            # Reached once the event before it has been taken: what a closed connection never took does not count.
+            given.append(event)
+            chars += event.chars
+            exchange.sent = max(exchange.sent, chars)
+        if answer is not None:
+            exchange.whole = True
+            return
 
 
 async def _begun(

@@ -46,6 +46,11 @@ class Exchange:
     whole: bool = False
     dropped: int = 0
 
+    @property
+    def abandoned(self) -> bool:
+        """Nobody has all of the answer, and nobody is getting it."""
+        return not self.whole and self.clients == 0
+
     def delivered(self, renderer: GuardedRenderer) -> int:
         """Sampled tokens whose text was sent."""
         sampled = self.task.result().generation.token_ids.tolist()

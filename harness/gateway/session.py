@@ -51,7 +51,7 @@ class Session:
     finished: asyncio.Future[Termination] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _budget: Budget = field(init=False)
     _conversation: Conversation = field(init=False)
-    _known: dict[str, Exchange] = field(default_factory=dict)
+    _known: dict[str, list[Exchange]] = field(default_factory=dict)
     _running: set[asyncio.Task[Answer]] = field(default_factory=set)
     _exchanges: list[Exchange] = field(default_factory=list)
     _failure: PolicyError | None = None
@@ -100,16 +100,14 @@ class Session:
         """The answer to a request, under way. retry: the client says it asks again. key: its idempotency key. live: it wants to
         read along.
         """
-        known = self._known.get(ask.digest)
-        if known is not None:
-            abandoned = not known.whole and known.clients == 0
-            if abandoned or retry or (key is not None and key == known.key):
-                known.requests += 1
-                return known
+        known = self._known.setdefault(ask.digest, [])
+        if (again := _asked_again(known, retry=retry, key=key)) is not None:
+            again.requests += 1
+            return again
         exchange = Exchange(ask, key, Live(ask, self.place.setting.renderer) if live else None)
         exchange.task = asyncio.create_task(self._answer(ask, exchange))
         exchange.task.add_done_callback(lambda task: self._settle(ask, exchange))
-        self._known[ask.digest] = exchange
+        known.append(exchange)
         self._running.add(exchange.task)
         return exchange
 
@@ -235,8 +233,7 @@ class Session:
         if error is None:
             self._failure = None
             return
-        if self._known.get(ask.digest) is exchange:
-            del self._known[ask.digest]
+        self._known[ask.digest].remove(exchange)
         self._errors.append(f"{type(error).__name__}: {error}")
         if isinstance(error, PolicyError):
             self._failure = error
@@ -255,6 +252,14 @@ class Session:
         if not self.place.setting.profile.tree_hashes:
             return None
         return await workspace_tree(self.place.live, self.place.setting.task.workdir)
+
+
+def _asked_again(known: list[Exchange], *, retry: bool, key: str | None) -> Exchange | None:
+    """Which of the equal requests before, oldest first, this one repeats; None where it wants a sample of its own."""
+    if key is not None:
+        return next((exchange for exchange in known if exchange.key == key), None)
+    abandoned = next((exchange for exchange in known if exchange.abandoned), None)
+    return known[-1] if abandoned is None and retry and known else abandoned
 
 
 def _over(ended: Termination) -> Refusal:

@@ -16,7 +16,7 @@ from agentgym.store import Trajectory
 from agentgym.store.records import Int32Array, ModelCall
 from harness.gateway.ask import Answer, Ask
 from harness.gateway.asked import kept
-from harness.gateway.conversation import Conversation
+from harness.gateway.conversation import Conversation, mark
 from harness.gateway.reading import read
 from harness.gateway.refusal import Refusal
 from harness.policies.protocol import Generation
@@ -47,6 +47,7 @@ def prompts_again(trajectory: Trajectory, renderer: GuardedRenderer) -> dict[int
     asked = requests_of(trajectory)
     conversation = Conversation(renderer)
     found: dict[int, Int32Array | Refusal] = {}
+    fresh: dict[bytes, Int32Array | Refusal] = {}
     times = [(call.started_at, call.started_at + call.duration) for call in trajectory.calls]
     order = [(start, True, k) for k, (start, _) in enumerate(times)] + [
         (end, False, k) for k, (_, end) in enumerate(times)
@@ -56,14 +57,21 @@ def prompts_again(trajectory: Trajectory, renderer: GuardedRenderer) -> dict[int
         if not (ask.messages or ask.text is not None):
             continue
         if begins:
-            try:
-                found[k] = np.asarray(conversation.render(ask), np.int32)
-            except Refusal as refusal:
-                found[k] = refusal
+            # A request that the conversation knows would get the prompt laid for it, which is the recorded one.
+            found[k] = fresh[mark(ask)] if ask.messages and mark(ask) in fresh else _prompt(conversation, ask)
+            if ask.messages:
+                fresh[mark(ask)] = found[k]
             conversation.lay(ask, call.prompt_token_ids)
         else:
             conversation.take(ask, _answer(ask, call, call_ids, renderer))
     return found
+
+
+def _prompt(conversation: Conversation, ask: Ask) -> Int32Array | Refusal:
+    try:
+        return np.asarray(conversation.render(ask), np.int32)
+    except Refusal as refusal:
+        return refusal
 
 
 def _answer(ask: Ask, call: ModelCall, call_ids: list[str], renderer: GuardedRenderer) -> Answer:

@@ -22,7 +22,7 @@ import numpy as np
 from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.store import Trajectory
-from agentgym.store.records import Int32Array, Step, Termination
+from agentgym.store.records import Int32Array, Step, Termination, first_call_at
 from agentgym.tasks.model import Task
 from harness.budget import Budget
 from harness.context import Context
@@ -32,7 +32,6 @@ from harness.profile import Profile
 from harness.render import GuardedRenderer
 from harness.replay.checkpoint import Checkpoint
 from harness.replay.foreign import FOREIGN
-from harness.replay.lineage import first_call_at
 from harness.replay.reexecute import compare_step, require_same_task
 from harness.replay.turns import Playback
 from harness.stopping import Watch

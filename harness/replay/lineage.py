@@ -11,36 +11,39 @@ from dataclasses import replace
 
 from agentgym.errors import InputError
 from agentgym.store import NotFoundError, Store, Trajectory
-from agentgym.store.records import ContextEvent
+from agentgym.store.records import ContextEvent, first_call_at
 
 
 def whole(trajectory: Trajectory, store: Store) -> Trajectory:
     """The trajectory with everything before its branch; itself where it has no parent. Raises InputError where a parent is
-    not in the store."""
-    if trajectory.parent_id is None or trajectory.branch_step is None:
-        return trajectory
-    try:
-        parent = store.get(trajectory.parent_id)
-    except NotFoundError:
-        raise InputError(
-            f"trajectory {trajectory.id[:8]} goes on from {trajectory.parent_id[:8]}, which is not in this store",
-            hint="import its parent first",
-        ) from None
-    joined = whole(parent, store)
-    kept = len(joined.steps) - len(parent.steps) + trajectory.branch_step
+    not in the store, or the parents are a circle."""
+    line = [trajectory]
+    while (parent_id := line[-1].parent_id) is not None:
+        if any(one.id == parent_id for one in line):
+            raise InputError(f"trajectory {trajectory.id[:8]} has no beginning: its parents go round in a circle")
+        try:
+            line.append(store.get(parent_id))
+        except NotFoundError:
+            raise InputError(
+                f"trajectory {line[-1].id[:8]} goes on from {parent_id[:8]}, which is not in this store",
+                hint="import its parent first",
+            ) from None
+    joined = line.pop()
+    own_steps = len(joined.steps)
+    while line:
+        child = line.pop()
+        joined, own_steps = _behind(joined, own_steps, child), len(child.steps)
+    return joined
+
+
+def _behind(joined: Trajectory, own_steps: int, child: Trajectory) -> Trajectory:
+    """The child behind its parent, which is `joined` already; own_steps: how many of the steps are the parent's own."""
+    kept = len(joined.steps) - own_steps + (child.branch_step or 0)
     cut = first_call_at(joined, kept)
-    calls = list(trajectory.calls)
+    calls = list(child.calls)
     if calls and cut:
         event = joined.calls[cut].context_event if cut < len(joined.calls) else ContextEvent.APPEND
         calls[0] = replace(calls[0], context_event=event)
-    own = [replace(step, call_index=step.call_index + cut) for step in trajectory.steps]
+    own = [replace(step, call_index=step.call_index + cut) for step in child.steps]
     steps = (*joined.steps[:kept], *own)
-    return replace(trajectory, calls=(*joined.calls[:cut], *calls), steps=steps, parent_id=None, branch_step=None)
-
-
-def first_call_at(trajectory: Trajectory, step: int) -> int:
-    """The call that asked for step `step`, or would have, behind the last one."""
-    steps = trajectory.steps
-    if step < len(steps):
-        return steps[step].call_index
-    return steps[-1].call_index + 1 if steps else 0
+    return replace(child, calls=(*joined.calls[:cut], *calls), steps=steps, parent_id=None, branch_step=None)

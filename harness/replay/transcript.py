@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, cast
 
+from pydantic import ValidationError
 from renderers import ParsedResponse, ToolSpec
 
 from agentgym.errors import InputError
@@ -17,6 +18,7 @@ from agentgym.store import Store, Trajectory
 from agentgym.store.errors import CorruptError, NotFoundError
 from agentgym.store.transfer import Transcript, recorded_transcript
 from agentgym.tasks import Task, TaskError
+from harness.gateway.asked import same
 from harness.profile import Profile
 from harness.render import GuardedRenderer
 from harness.replay.foreign import FOREIGN, requests_of
@@ -64,7 +66,10 @@ class Transcriber:
                 document = self._store.get_document(digest)
             except (NotFoundError, CorruptError):
                 document = {}
-            self._profiles[digest] = Profile.model_validate(document["profile"]) if "profile" in document else None
+            try:
+                self._profiles[digest] = Profile.model_validate(document["profile"]) if "profile" in document else None
+            except ValidationError:  # another program's, or one of another agentgym
+                self._profiles[digest] = None
         return self._profiles[digest]
 
     def _task(self, digest: str) -> Task | None:
@@ -99,10 +104,10 @@ def _as_sent(trajectory: Trajectory, renderer: GuardedRenderer) -> Transcript | 
         return None
     sent = [ask.messages for ask in asked]
     appended = all(
-        old == new[: len(old)] and [one["role"] for one in new[len(old) :]][:1] == ["assistant"]
+        same(old, new[: len(old)]) and [one["role"] for one in new[len(old) :]][:1] == ["assistant"]
         for old, new in pairwise(sent)
     )
-    if not sent or not sent[0] or not appended or any(ask.tools != asked[0].tools for ask in asked):
+    if not sent or not sent[0] or not appended or not all(same(ask.tools, asked[0].tools) for ask in asked):
         return None
     turns = []
     for index, call in enumerate(trajectory.calls):

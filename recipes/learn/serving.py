@@ -33,6 +33,8 @@ class PolicyServer:
             self.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(weights), "--host", "127.0.0.1",
             "--port", str(port), "--dtype", "float32", "--max-model-len", "2048", "--enforce-eager", "--seed",
             str(self.seed), "--logprobs-mode", "processed_logprobs", "--enable-scale-out",
+            # On a CPU vLLM 0.32 dies when it cuts the prompt of a request that has a seed; after new weights it lays all anew.
+            "--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192",
         ]  # fmt: skip
 
     def serve(self, weights: Path) -> str:

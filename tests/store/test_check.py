@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from agentgym.store import Store, check, codec
 from agentgym.store.check import check_store
 from agentgym.store.codec import encode_calls
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.layout import layout_of
-from agentgym.store.records import ContextEvent
+from agentgym.store.records import ContextEvent, Step
 from agentgym.store.schema import document as documents
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
@@ -49,6 +50,63 @@ def test_a_column_that_was_changed_alone_is_found(store, make_trajectory, column
     [fault] = check_store(store).faults
     assert fault.trajectory_id == "bad"
     assert "not those that were recorded" in fault.message
+
+
+def test_tokens_of_another_trajectory_are_found(store, make_call, make_trajectory) -> None:
+    store.add(make_trajectory(make_call([1, 2], [3, 4]), id="good"))
+    store.add(make_trajectory(make_call([1, 2], [5, 6]), id="bad"))
+    with store.engine.begin() as connection:
+        of_good = sa.select(bodies.c.tokens).where(bodies.c.trajectory_id == "good").scalar_subquery()
+        connection.execute(bodies.update().where(bodies.c.trajectory_id == "bad").values(tokens=of_good))
+    [fault] = check_store(store).faults
+    assert fault.trajectory_id == "bad"
+    assert "not those that were recorded" in fault.message
+
+
+@pytest.mark.parametrize("column", ["reward", "created_at"])
+def test_an_infinite_column_is_corrupt_and_the_others_are_read(tmp_path, make_trajectory, column) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        store.add(make_trajectory(id="good"))
+        store.add(make_trajectory(id="bad"))
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE trajectory SET {column} = 9e999 WHERE id = 'bad'")
+        told: list[str] = []
+        assert [one.id for one in store.iter(on_corrupt=lambda id, error: told.append(id))] == ["good"]
+        assert told == ["bad"]
+        assert [fault.trajectory_id for fault in check_store(store).faults] == ["bad"]
+
+
+def test_a_child_hangs_where_its_parent_was_asked_the_same(store, make_call, make_trajectory) -> None:
+    def acted(call: int) -> Step:
+        return Step(call, "bash", {}, "")
+
+    calls = make_call([1, 2], [3, 4]), make_call([1, 2, 3, 4, 5], [6])
+    store.add(make_trajectory(*calls, steps=(acted(0), acted(1)), id="parent"))
+
+    def child(name: str, prompt: list[int], step: int) -> None:
+        call = make_call(prompt, [9])
+        store.add(make_trajectory(call, steps=(acted(0),), id=name, parent_id="parent", branch_step=step))
+
+    child("first", [1, 2], 0)
+    child("second", [1, 2, 3, 4, 5], 1)
+    child("behind", [1, 2, 3, 4, 5, 6, 7], 2)
+    assert check_store(store).ok
+    child("other", [1, 2, 3, 4, 7], 1)
+    child("beyond", [1, 2], 3)
+    assert sorted((fault.trajectory_id, fault.message) for fault in check_store(store).faults) == [
+        ("beyond", "it goes on from step 3 of parent, which has 2"),
+        ("other", "its first prompt is not the one that parent was given at step 1"),
+    ]
+
+
+def test_parents_in_a_circle_are_faults(store, make_trajectory) -> None:
+    for name, parent in ("a", "b"), ("b", "c"), ("c", "b"):
+        store.add(make_trajectory(id=name, parent_id=parent, branch_step=0))
+    assert [(fault.trajectory_id, "circle" in fault.message) for fault in check_store(store).faults] == [
+        ("a", True),
+        ("b", True),
+        ("c", True),
+    ]
 
 
 def test_what_was_found_before_a_torn_page_is_told(tmp_path, make_trajectory) -> None:
@@ -151,7 +209,7 @@ def test_a_parent_and_a_harness_document_that_are_gone_are_faults(store: Store, 
     digest = "sha256:" + "7" * 64
     store.put_document(digest, "harness", {"name": "x"})
     store.add(make_trajectory(id="parent", harness_digest=digest))
-    store.add(make_trajectory(id="child", parent_id="parent", branch_step=1, harness_digest=digest))
+    store.add(make_trajectory(id="child", parent_id="parent", branch_step=0, harness_digest=digest))
     assert check_store(store).ok
     with store.engine.begin() as connection:
         connection.execute(documents.delete())

@@ -26,8 +26,8 @@ OURS = "agentgym"
 """Key under `extra` that holds what ATIF cannot say."""
 
 
-def to_atif(trajectory: Trajectory, transcript: Transcript) -> dict[str, Any]:
-    """JSON-ready; write it with `json.dumps`."""
+def to_atif(trajectory: Trajectory, transcript: Transcript, harness: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """JSON-ready; write it with `json.dumps`. harness: the document behind `harness_digest`, where the store has it."""
     steps = _opening(transcript.opening)
     by_call = steps_by_call(trajectory)
     for index, call in enumerate(trajectory.calls):
@@ -37,6 +37,7 @@ def to_atif(trajectory: Trajectory, transcript: Transcript) -> dict[str, Any]:
         ended = f"The episode ended before the policy was asked: {trajectory.termination} {trajectory.error or ''}"
         steps.append({"source": "system", "message": printable(ended.strip())})
     rest = {name: value for name, value in record_document(trajectory).items() if name != "steps"}
+    rest |= {} if harness is None else {"harness": dict(harness)}
     return {
         "schema_version": SCHEMA_VERSION,
         "session_id": trajectory.run_id or trajectory.id,

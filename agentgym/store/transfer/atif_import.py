@@ -9,15 +9,12 @@ not invented: there is no verdict unless `extra.reward` gives one, and the polic
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
-
-import numpy as np
 
 from agentgym.store.layout import shared_prefix
 from agentgym.store.records import (
@@ -32,7 +29,13 @@ from agentgym.store.records import (
     VersionSpan,
 )
 from agentgym.store.transfer.atif import OURS
-from agentgym.store.transfer.document import call_from_document, record_from_document, token_array
+from agentgym.store.transfer.document import (
+    call_from_document,
+    digest_of,
+    logprob_array,
+    record_from_document,
+    token_array,
+)
 from agentgym.store.transfer.transcript import turn_of
 
 _NAMESPACE = uuid.UUID("0f3c7f0e-6f1b-5b77-9d0e-2f0b8f0d6a51")
@@ -44,7 +47,8 @@ def from_atif(document: Document) -> tuple[Trajectory, Document, bool]:
     or ValueError for what is no ATIF."""
     extra = document.get("extra") or {}
     if isinstance(extra.get(OURS), str):
-        return _ours(document, json.loads(extra[OURS])), {}, False
+        rest = json.loads(extra[OURS])
+        return _ours(document, rest), rest.get("harness") or {}, False
     return *_foreign(document, extra), True
 
 
@@ -92,7 +96,7 @@ def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]
     trajectory = Trajectory(
         task_id=str(extra.get("task_id") or document.get("session_id") or "imported"),
         task_digest="",
-        harness_digest=_digest(harness),
+        harness_digest=digest_of(harness),
         backend="imported",
         image_digest="",
         policy=agent["name"],
@@ -125,7 +129,7 @@ def _call(step: Document, sampling: Sampling, before: list[ModelCall], *, exact:
     return ModelCall(
         prompt_token_ids=prompt,
         generation_token_ids=token_array(sampled),
-        logprobs=np.array(metrics.get("logprobs") or [], np.float32),
+        logprobs=logprob_array(metrics.get("logprobs") or []),
         sampling=sampling,
         policy_versions=(VersionSpan(0, 0, len(sampled)),) if sampled else (),
         finish_reason=FinishReason.STOP,
@@ -166,8 +170,3 @@ def _text(content: Any) -> str:
 
 def _seconds(timestamp: str | None) -> float | None:
     return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()
-
-
-def _digest(document: Document) -> str:
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()

@@ -12,10 +12,13 @@ whatever a terminal printed comes back; NaN and infinities are spelled as Python
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -28,6 +31,7 @@ from agentgym.store.records import (
     ModelCall,
     PolicyKind,
     Sampling,
+    Step,
     Termination,
     Trajectory,
     VersionSpan,
@@ -58,7 +62,7 @@ def to_document(trajectory: Trajectory, harness: Mapping[str, Any] | None = None
 def from_document(document: Mapping[str, Any]) -> Trajectory:
     """The trajectory of `to_document`. Raises TransferError for another version, KeyError, TypeError or ValueError where a
     field is missing or of another kind."""
-    if document.get("version") != VERSION:
+    if type(document.get("version")) is not int or document["version"] != VERSION:
         raise TransferError(
             f"the document has version {document.get('version')!r}, this agentgym reads {VERSION}",
             hint="upgrade agentgym",
@@ -66,7 +70,7 @@ def from_document(document: Mapping[str, Any]) -> Trajectory:
     calls: list[ModelCall] = []
     context = np.zeros(0, np.int32)
     for one in document["calls"]:
-        if not 0 <= one["shared"] <= len(context):
+        if type(one["shared"]) is not int or not 0 <= one["shared"] <= len(context):
             raise ValueError(f"call {len(calls)} shares {one['shared']} of {len(context)} tokens")
         prompt = np.concatenate([context[: one["shared"]], token_array(one["suffix_token_ids"])])
         calls.append(call_from_document(one, prompt, one["generation_token_ids"], one["logprobs"]))
@@ -89,11 +93,12 @@ def record_from_document(document: Mapping[str, Any], calls: tuple[ModelCall, ..
     for name, value in fields.items():
         if not isinstance(value, _KINDS.get(name, str)) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}")
+    for name, kinds in _VALUES.items():
+        for key, value in fields[name].items():
+            if type(value) not in kinds:
+                raise TypeError(f"{name} of {key!r} is {value!r}")
     for step in fields["steps"]:
-        if not (isinstance(step["observation"], str) and isinstance(step["tool"], str)):
-            raise TypeError("a step's tool or observation is no text")
-        if type(step["call_index"]) is not int or not isinstance(step["arguments"], dict):
-            raise TypeError("a step's call_index is no integer, or its arguments are no object")
+        require_kinds(Step, step)
     fields["policy_kind"] = PolicyKind(fields["policy_kind"])
     fields["termination"] = Termination(fields["termination"])
     fields["steps"] = tuple(step_from_document(step) for step in fields["steps"])
@@ -114,6 +119,8 @@ _KINDS: dict[str, Any] = {
     "metadata": dict,
 }
 """Of the fields that are not text."""
+_VALUES = {"reward_vector": (int, float), "timings": (int, float), "verdicts": (str,)}
+"""Of the fields that are tables."""
 
 _DETAIL = ("steps", "reward_vector", "verdicts", "patch", "timings", "error", "metadata")
 
@@ -133,10 +140,14 @@ def call_document(call: ModelCall) -> dict[str, Any]:
 def call_from_document(
     document: Mapping[str, Any], prompt: np.ndarray, generation: list[int], logprobs: list[float]
 ) -> ModelCall:
+    for span in document["policy_versions"]:
+        require_kinds(VersionSpan, span)
+    require_kinds(Sampling, document["sampling"])
+    require_kinds(ModelCall, {name: document[name] for name in ("started_at", "duration")})
     return ModelCall(
         prompt_token_ids=prompt,
         generation_token_ids=token_array(generation),
-        logprobs=np.array(logprobs, np.float32),
+        logprobs=logprob_array(logprobs),
         sampling=Sampling(**document["sampling"]),
         policy_versions=tuple(VersionSpan(**span) for span in document["policy_versions"]),
         finish_reason=FinishReason(document["finish_reason"]),
@@ -148,9 +159,44 @@ def call_from_document(
 
 def token_array(ids: list[int]) -> np.ndarray:
     """int32 ids. Raises ValueError for what is no token id."""
-    wide = np.array(ids, dtype=object) if ids else np.zeros(0, np.int32)
-    if wide.ndim != 1 or any(not isinstance(one, int) or isinstance(one, bool) for one in ids):
+    if type(ids) is not list or not set(map(type, ids)) <= {int}:
         raise ValueError("token ids are not a list of integers")
     if len(ids) and not (min(ids) >= 0 and max(ids) < 1 << 31):
         raise ValueError(f"token id {min(ids) if min(ids) < 0 else max(ids)} does not fit 31 bits")
-    return wide.astype(np.int32)
+    return np.array(ids, np.int32)
+
+
+def logprob_array(logprobs: list[float]) -> np.ndarray:
+    """float32 logprobs. Raises ValueError for what is no number."""
+    if type(logprobs) is not list or not set(map(type, logprobs)) <= {int, float}:
+        raise ValueError("logprobs are not a list of numbers")
+    return np.array(logprobs, np.float32)
+
+
+def require_kinds(record: type, document: Mapping[str, Any]) -> None:
+    """Raises TypeError for a field whose value is not of the kind that the record declares, exactly: 1.0 is no integer, true no
+    number.
+    """
+    if type(document) is not dict:
+        raise TypeError(f"a {record.__name__} is {document!r:.80}")
+    kinds = _declared(record)
+    for name, value in document.items():
+        if name in kinds and type(value) not in kinds[name]:
+            raise TypeError(f"{name} of a {record.__name__} is {value!r:.80}")
+
+
+@cache
+def _declared(record: type) -> dict[str, tuple[type, ...]]:
+    """The types that JSON values of each field may have."""
+    found: dict[str, tuple[type, ...]] = {}
+    for name, hint in get_type_hints(record).items():
+        options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        kinds = [dict if get_origin(one) is Mapping else one for one in options]
+        found[name] = (*kinds, int) if float in kinds else tuple(kinds)
+    return found
+
+
+def digest_of(harness: Mapping[str, Any]) -> str:
+    """What `harness_digest` says of its document."""
+    canonical = json.dumps(harness, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()

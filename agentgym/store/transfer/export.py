@@ -139,7 +139,7 @@ def _maker(store: Store, format: Format, transcribe: Transcribe) -> _Make:
     harness = HarnessDocuments(store)
     makers: dict[str, _Make] = {
         "json": lambda one: to_document(one, harness.document(one.harness_digest)),
-        "atif": lambda one: to_atif(one, transcribe(one)),
+        "atif": lambda one: to_atif(one, transcribe(one), harness.document(one.harness_digest)),
         "sft": lambda one: sft_row(one, transcribe),
         "predictions": prediction_row,
     }

@@ -40,12 +40,32 @@ Transcribe = Callable[[Trajectory], Transcript]
 
 def recorded_transcript(trajectory: Trajectory) -> Transcript:
     """What the record says in words: the messages an import kept, or else tool calls and observations alone."""
-    kept = trajectory.metadata.get("transcript")
-    if isinstance(kept, Mapping):
-        return Transcript(kept["opening"], kept["turns"], kept.get("tools") or ())
+    if (kept := _kept(trajectory.metadata.get("transcript"))) is not None:
+        return kept
     steps = steps_by_call(trajectory)
     turns = [turn_of("", [(k, step) for k, step in steps.get(index, [])]) for index in range(len(trajectory.calls))]
     return Transcript((), turns, whole=False)
+
+
+def _kept(words: Any) -> Transcript | None:
+    """The messages that an import kept; None where they are none, or not of that form."""
+    if not isinstance(words, Mapping):
+        return None
+    opening, turns, tools = words.get("opening"), words.get("turns"), words.get("tools") or []
+    if not isinstance(turns, list) or not all(map(_are_messages, [opening, *turns])):
+        return None
+    if not isinstance(tools, list) or not all(isinstance(tool, Mapping) for tool in tools):
+        return None
+    return Transcript(opening, turns, tools)
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, Mapping)
+        and isinstance(one.get("role"), str)
+        and isinstance(one.get("content", ""), str | list | None)
+        for one in value
+    )
 
 
 def steps_by_call(trajectory: Trajectory) -> dict[int, list[tuple[int, Step]]]:

@@ -12,7 +12,7 @@ import pytest
 from agentgym.store.records import Termination
 from harness.gateway.api.chat import Chat
 from harness.gateway.api.dialect import Served
-from harness.gateway.delivery import _stream
+from harness.gateway.delivery import _stream, deliver
 from harness.policies.protocol import PolicyError
 
 from .conftest import TOOL
@@ -51,7 +51,7 @@ async def test_a_client_that_gives_up_and_asks_again_gets_the_one_answer(url, se
     client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=session.key, timeout=0.6, max_retries=100)
     asked = asyncio.create_task(client.chat.completions.create(model="any", messages=FIRST))
     async with asyncio.timeout(60):
-        while not any(one.requests > 1 for one in session._known.values()):  # noqa: ASYNC110 - when a client asks is its own
+        while not any(one.requests > 1 for known in session._known.values() for one in known):  # noqa: ASYNC110 - when a client asks is its own
             await asyncio.sleep(0.05)
     typist.hold.set()
     answer = await asked
@@ -138,6 +138,63 @@ async def test_a_client_that_says_it_asks_again_gets_the_same(client, typist, re
         ids.add((await client.post("/v1/chat/completions", json=BODY, headers=headers)).json()["id"])
     assert len(ids) == 1
     assert len((await record()).calls) == 1
+
+
+async def test_a_key_is_remembered_however_many_came_between(client, typist, record) -> None:
+    typist.say("one"), typist.say("two")
+    said = []
+    for key in ("a", "b", "a", "b"):
+        answer = await client.post("/v1/chat/completions", json=BODY, headers={"Idempotency-Key": key})
+        said.append(answer.json()["choices"][0]["message"]["content"])
+    assert said == ["one", "two", "one", "two"]
+    assert len((await record()).calls) == 2
+
+
+async def test_who_was_dropped_gets_its_own_answer_and_nobody_elses(client, chat, typist, record) -> None:
+    """Two equal requests at once; the first is dropped and asked again while the second still waits."""
+    typist.say("one"), typist.say("two")
+    typist.hold.clear()
+    with pytest.raises(httpx.ReadTimeout):
+        await client.post("/v1/chat/completions", json=BODY, timeout=0.4)
+    await asyncio.sleep(0.2)
+    again = {"X-Stainless-Retry-Count": "1"}
+    second = asyncio.create_task(client.post("/v1/chat/completions", json=BODY, headers={"Idempotency-Key": "other"}))
+    await asyncio.sleep(0.2)
+    first = asyncio.create_task(client.post("/v1/chat/completions", json=BODY, headers=again))
+    await asyncio.sleep(0.2)
+    typist.hold.set()
+    said = [(await one).json()["choices"][0]["message"]["content"] for one in (first, second)]
+    assert said == ["one", "two"]
+    assert len((await record()).calls) == 2
+
+
+async def test_an_answer_on_its_way_is_nobody_elses(session, typist) -> None:
+    """Between the making of a response and its last byte an equal request is one of its own."""
+    typist.say("one"), typist.say("two")
+    ask = Chat().read(BODY)
+    exchange = session.ask(ask)
+    served = Served("m", session.place.setting.renderer)
+    for body in (BODY, BODY | {"stream": True}):
+        response = await deliver(exchange, Waiting(), body, Chat(), served, ping_s=1.0)
+        assert (exchange.clients, exchange.abandoned) == (1, False)
+
+        async def send(message) -> None:
+            assert exchange.clients == 1
+
+        async def receive() -> dict:
+            await asyncio.Event().wait()
+            return {}
+
+        await response({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+        assert (exchange.clients, exchange.whole) == (0, True)
+
+
+class Waiting:
+    """A client that stays."""
+
+    async def receive(self) -> dict:
+        await asyncio.Event().wait()
+        return {}
 
 
 async def test_equal_requests_at_once_are_samples_of_their_own(chat, typist, record) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from agentgym.errors import InputError
 from agentgym.store import Store
-from harness.gateway.asked import kept
+from agentgym.store.records import FinishReason
+from harness.gateway.ask import Answer, Ask
+from harness.gateway.asked import keep, kept
+from harness.policies.protocol import Generation
 from harness.replay import fork, rerender
 from harness.replay.transcript import Transcriber
 
@@ -54,6 +59,36 @@ async def test_a_prompt_that_comes_out_different_is_found_alone(chat, typist, re
     report = rerender(replace(made, calls=tuple(calls)), task, profile, renderer)
     # What follows is laid on the recorded prompt, which the recorded call 2 does not go on from.
     assert [(one.call_index, one.position) for one in report.differences] == [(1, len(ids) - 5), (2, len(ids) - 5)]
+
+
+async def test_an_equal_request_is_compared_with_what_is_rendered_not_with_the_first(
+    chat, typist, record, task, profile, renderer
+) -> None:
+    typist.say("one"), typist.say("two")
+    await chat([USER]), await chat([USER])
+    made = await record()
+    calls = []
+    for call in made.calls:
+        ids = call.prompt_token_ids.copy()
+        ids[-5] += 1
+        calls.append(replace(call, prompt_token_ids=ids))
+    report = rerender(replace(made, calls=tuple(calls)), task, profile, renderer)
+    assert [one.call_index for one in report.differences] == [0, 1]
+
+
+def test_what_was_asked_comes_back_as_it_was_written() -> None:
+    """1 is not true, and a template shows the keys in their order."""
+
+    def ask(value: object) -> Ask:
+        calls = [{"type": "function", "id": "c", "function": {"name": "bash", "arguments": {"command": value}}}]
+        return Ask(messages=(USER, {"role": "assistant", "content": "", "tool_calls": calls}, USER))
+
+    values = [1, True, 1.0, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
+    nothing = np.zeros(0, np.int32)
+    none = Generation(nothing, nothing.astype("float32"), (), FinishReason.ABORT)
+    asked = [(ask(value), Answer(nothing, none, "", None, (), "stop")) for value in values]
+    again = [one.messages for one, _ in kept(json.loads(json.dumps(keep(asked))))]
+    assert [json.dumps(one) for one in again] == [json.dumps(one.messages) for one, _ in asked]
 
 
 async def test_a_conversation_that_was_appended_to_is_exported_in_its_own_words(

@@ -103,6 +103,7 @@ async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
     parent = await play(bash("echo one > /tmp/one"), bash("echo two"), *EMPTY_SCRIPT)
     [child] = await roll(parent, 1, bash("cat /tmp/one"), *EMPTY_SCRIPT)
     with Store.open(tmp_path / "store.db") as store:
+        store.put_document(profile.digest, "harness", profile.document())
         store.add(parent)
         store.add(child)
         joined = whole(child, store)
@@ -114,12 +115,17 @@ async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
         assert (grandchild.parent_id, grandchild.branch_step) == (child.id, 1)
         assert grandchild.calls[0].prompt_token_ids.tolist() == child.calls[1].prompt_token_ids.tolist()
         store.add(grandchild)
+        assert check_store(store).ok
         long = whole(grandchild, store)
         assert (len(long.steps), len(long.calls)) == (4, 4)
         assert rerender(long, task, profile, renderer).differences == ()
         store.add(replace(grandchild, parent_id="f" * 32, id="e" * 32))
         with pytest.raises(InputError, match="goes on from ffffffff, which is not in this store"):
             whole(store.get("e" * 32), store)
+        for one, above in ("c", "d"), ("d", "c"):
+            store.add(replace(child, id=one * 32, parent_id=above * 32))
+        with pytest.raises(InputError, match="go round in a circle"):
+            whole(store.get("c" * 32), store)
 
 
 async def test_a_solution_may_begin_at_the_first_step(play, bash, roll, task, profile) -> None:

@@ -15,6 +15,7 @@ from agentgym.store.detail import detail_document
 from agentgym.store.filter import RECORD_FIELDS
 from agentgym.store.records import Sampling, Step, Termination
 from agentgym.store.transfer import export, import_file
+from agentgym.store.transfer.document import digest_of
 
 
 def plain(trajectory):
@@ -32,6 +33,9 @@ def plain(trajectory):
     return [getattr(trajectory, name) for name in RECORD_FIELDS], json.dumps(detail_document(trajectory)), calls
 
 
+HARNESS = {"profile": {"name": "p"}}
+
+
 @pytest.fixture
 def awkward(make_call, make_trajectory):
     """Trajectories with everything that formats tend to lose."""
@@ -44,11 +48,13 @@ def awkward(make_call, make_trajectory):
         2, "edit", {"x": float("nan"), "deep": [{"\ud800": None}], "n": 1.5}, "\ud800 \0 \x1b[0m", exit_code=1
     )
     calls = make_call([1, 2], [3, 4], (7, 1), (8, 1)), make_call([1, 2, 3, 4, 5], []), odd
-    return [
+    found = [
         make_trajectory(
             *calls, id="a" * 32, steps=(*make_trajectory().steps, hostile), patch="\udcff", created_at=1.25
         ),
-        make_trajectory(make_call([5], [6]), id="b" * 32, steps=(), parent_id="a" * 32, branch_step=1, created_at=2.0),
+        make_trajectory(
+            make_call([1, 2, 9], [6]), id="b" * 32, steps=(), parent_id="a" * 32, branch_step=2, created_at=2.0
+        ),
         replace(
             make_trajectory(id="c" * 32, created_at=3.0),
             calls=(),
@@ -58,6 +64,7 @@ def awkward(make_call, make_trajectory):
             error="the disk was full",
         ),
     ]
+    return [replace(one, harness_digest=digest_of(HARNESS)) for one in found]
 
 
 @pytest.fixture
@@ -65,7 +72,7 @@ def full(tmp_path: Path, awkward):
     with Store.open(tmp_path / "from.db") as opened:
         for one in awkward:
             opened.add(one)
-        opened.put_document("sha256:harness", "harness", {"profile": {"name": "p"}})
+        opened.put_document(digest_of(HARNESS), "harness", HARNESS)
         yield opened
 
 
@@ -82,8 +89,7 @@ def test_what_comes_back_from_an_export_is_equal(full, awkward, tmp_path, format
         assert check_store(other).ok
         again = import_file(other, tmp_path / target)
         assert (again.added, again.known) == (0, 3)
-        if format == "json":
-            assert other.get_document("sha256:harness") == {"profile": {"name": "p"}}
+        assert other.get_document(digest_of(HARNESS)) == HARNESS
 
 
 def test_a_run_may_be_renamed_on_the_way_in(full, tmp_path) -> None:
@@ -113,7 +119,11 @@ def test_a_broken_line_is_named_and_the_others_are_taken(full, tmp_path) -> None
 
 @pytest.mark.parametrize(
     "change", [{"shared": 1}, {"suffix_token_ids": [-1]}, {"suffix_token_ids": [1.5]}, {"suffix_token_ids": [[1]]},
-               {"generation_token_ids": [2**31]}, {"finish_reason": "bored"}, {"sampling": {"heat": 1}}]
+               {"generation_token_ids": [2**31]}, {"finish_reason": "bored"}, {"sampling": {"heat": 1}},
+               {"shared": 0.0}, {"suffix_token_ids": [True]}, {"logprobs": ["-0.1", -0.2]}, {"logprobs": [False, -0.2]},
+               {"started_at": None}, {"started_at": "0"}, {"duration": True}, {"started_at": 1e300}, {"sampling": []},
+               {"sampling": {"temperature": "1"}}, {"sampling": {"top_k": 7.0}}, {"sampling": {"seed": True}},
+               {"policy_versions": [{"version": 1.0, "start": 0, "end": 2}]}]
 )  # fmt: skip
 def test_what_is_no_call_is_refused(full, tmp_path, change) -> None:
     export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
@@ -146,8 +156,10 @@ def test_spans_of_a_foreign_kind_never_pass_the_contract(full, tmp_path) -> None
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("id", 5), ("reward", True), ("created_at", "x"), ("verdicts", []), ("steps", {}), ("seed", 1.5), ("patch", None)],
-)
+    [("id", 5), ("reward", True), ("created_at", "x"), ("verdicts", []), ("steps", {}), ("seed", 1.5), ("patch", None),
+     ("version", 1.0), ("version", True), ("reward_vector", {"a": "1"}), ("timings", {"start": None}), ("verdicts", {"t": 1}),
+     ("created_at", 1e12), ("created_at", -1)],
+)  # fmt: skip
 def test_fields_of_another_kind_are_refused(full, tmp_path, field, value) -> None:
     export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
     document = json.loads((tmp_path / "x.jsonl").read_text()) | {field: value}
@@ -156,6 +168,53 @@ def test_fields_of_another_kind_are_refused(full, tmp_path, field, value) -> Non
         [refused] = import_file(other, tmp_path / "x.jsonl").refused
         assert other.count() == 0
     assert field in refused or field == "steps"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"valid": 1},
+        {"exit_code": "1"},
+        {"duration": None},
+        {"truncated": "no"},
+        {"tree_hash": 5},
+        {"arguments": []},
+        {"tool": 1},
+    ],
+)
+def test_a_step_of_another_kind_is_refused(full, tmp_path, change) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text())
+    document["steps"][0] |= change
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        [refused] = import_file(other, tmp_path / "x.jsonl").refused
+    assert f"{next(iter(change))} of a Step" in refused
+
+
+def test_a_harness_document_that_its_digest_does_not_name_is_refused(full, tmp_path) -> None:
+    """It would stand for the harness of every other trajectory with this digest."""
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text())
+    document["harness"]["profile"]["name"] = "q"
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        [refused] = import_file(other, tmp_path / "x.jsonl").refused
+        assert other.count() == 0
+    assert "harness document is not the one" in refused
+
+
+@pytest.mark.parametrize(
+    "words",
+    [5, {}, {"opening": [], "turns": 5}, {"opening": [{"content": "no role"}], "turns": []}, {"opening": [], "turns": [[5]]},
+     {"opening": [], "turns": [[{"role": "user", "content": 5}]]}, {"opening": [], "turns": [], "tools": [5]}],
+)  # fmt: skip
+@pytest.mark.parametrize("format", ["atif", "sft"])
+def test_words_that_are_no_transcript_end_no_export(tmp_path, make_trajectory, words, format) -> None:
+    with Store.open(tmp_path / "from.db") as store:
+        store.add(make_trajectory(metadata={"transcript": words}))
+        report = export(store, TrajectoryFilter(), format, tmp_path / "x.jsonl")
+    assert (report.trajectories, report.left_out.total()) == ((1, 0) if format == "atif" else (0, 1))
 
 
 def test_an_id_that_another_trajectory_has_is_refused_and_the_rest_is_taken(full, tmp_path) -> None:
