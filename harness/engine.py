@@ -147,7 +147,7 @@ class EpisodeRunner:
         if await asyncio.to_thread(self._stored, id_):
             return None
         trajectory = await self._episode(job, id_)
-        if not await _to_the_end(asyncio.to_thread(self._keep, trajectory)):
+        if not await _to_the_end(asyncio.to_thread(self._keep, trajectory, job.profile)):
             return None
         self.on_event(RolloutEvent(EventKind.STORED, job, trajectory=trajectory))
         return trajectory
@@ -158,12 +158,12 @@ class EpisodeRunner:
             task.cancel()
         await asyncio.gather(*self.images.values(), return_exceptions=True)
 
-    def _keep(self, trajectory: Trajectory) -> bool:
+    def _keep(self, trajectory: Trajectory, profile: Profile) -> bool:
         """Store it; False where another process on the same run has stored this job's trajectory meanwhile."""
         if self._stored(trajectory.id):
             return False
         try:
-            return self.store.add(trajectory)
+            return self.store.add(trajectory, profile.document())
         except StoreError:
             if self._stored(trajectory.id):  # taken between the two looks
                 return False
@@ -234,7 +234,7 @@ class _Run:
 
     async def all(self, jobs: Sequence[Job], concurrency: int) -> RolloutReport:
         report = RolloutReport(ids=[None] * len(jobs))
-        await asyncio.to_thread(self._read_store, jobs)
+        await asyncio.to_thread(self._read_store)
         waiting = iter(enumerate(jobs))
         workers = [asyncio.create_task(self._worker(waiting, report)) for _ in range(min(concurrency, len(jobs)))]
         try:
@@ -247,9 +247,7 @@ class _Run:
             report.seconds = time.monotonic() - self.runner.started
         return report
 
-    def _read_store(self, jobs: Sequence[Job]) -> None:
-        for profile in {job.profile.digest: job.profile for job in jobs}.values():
-            self.runner.store.put_document(profile.digest, "harness", profile.document())
+    def _read_store(self) -> None:
         found = self.runner.store.query(TrajectoryFilter(run_id=self.runner.run_id))
         self.known = {summary.id: summary.termination for summary in found}
 

@@ -7,8 +7,6 @@ document. Profiles that ship are in `harness/profiles/`; `load_profile` takes th
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from agentgym.config import Config, ConfigError, parse_config, read_toml
-from agentgym.store.records import Sampling
+from agentgym.store.records import Sampling, digest_of
 from harness.tools import TOOLS, Tool
 
 
@@ -140,8 +138,7 @@ class Profile(Config):
 
     @property
     def digest(self) -> str:
-        canonical = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+        return digest_of(self.document())
 
     def first_messages(self, *, instruction: str, workdir: str, task_id: str) -> list[dict[str, str]]:
         values = {"instruction": instruction, "workdir": workdir, "task_id": task_id}

@@ -132,7 +132,7 @@ class Replayer:
                 seed=plan.seed,
                 run_id=plan.into,
                 concurrency=plan.concurrency,
-                on_done=self._store.add,
+                on_done=lambda child: self._store.add(child, profile.document()),
             )
             result.children = [(child.id, child.termination.value, child.reward) for child in children]
 

@@ -7,6 +7,8 @@ is for people. Records are frozen; token arrays are one-dimensional numpy arrays
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 import uuid
 from collections.abc import Mapping
@@ -188,3 +190,9 @@ def first_call_at(trajectory: Trajectory, step: int) -> int:
     if step < len(steps):
         return steps[step].call_index
     return steps[-1].call_index + 1 if steps else 0
+
+
+def digest_of(harness: Mapping[str, Any]) -> str:
+    """What `harness_digest` says of its document."""
+    canonical = json.dumps(harness, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()

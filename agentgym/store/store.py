@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from agentgym.store import credit, states
@@ -31,7 +32,7 @@ from agentgym.store.engine import reading, writing
 from agentgym.store.errors import CorruptError, NotFoundError, StoreError, StoreUnusableError, TakenError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary, is_text, printable
 from agentgym.store.migrate import open_engine
-from agentgym.store.records import Trajectory
+from agentgym.store.records import Trajectory, digest_of
 from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
 from agentgym.store.schema import document as documents
 from agentgym.store.schema import training_metric as metrics
@@ -55,6 +56,12 @@ _BY_PREFIX = (
     .limit(3)
 )
 """Built once: to build it took as long as to ask it."""
+
+_NEW = {
+    "sqlite": sqlite.insert(documents).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(documents).on_conflict_do_nothing(),
+}
+"""A document that is there stays as it is."""
 
 
 class Store:
@@ -81,15 +88,25 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, trajectory: Trajectory) -> bool:
-        """Write one trajectory; False where it was there already.
+    def add(self, trajectory: Trajectory, harness: Mapping[str, Any] | None = None) -> bool:
+        """Write one trajectory; False where it was there already. harness: the document that its `harness_digest` names, written
+        with it where the store has it not; it goes with the last trajectory that names it.
 
         Raises InvalidTrajectoryError where it breaks the data contract, TakenError where the id is another trajectory's,
-        StoreError where the database refuses (full disk). In every such case nothing was written.
+        StoreError where the digest names another document, or the database refuses (full disk). In every such case nothing was
+        written.
         """
         encoded = encode_trajectory(trajectory)
+        if harness is not None and digest_of(harness) != trajectory.harness_digest:
+            raise StoreError(
+                f"the harness document is not the one that {trajectory.harness_digest or 'no digest'} names"
+            )
         try:
             with writing(self.engine) as connection:
+                if harness is not None:
+                    connection.execute(
+                        _NEW[self.engine.dialect.name], _document_row(trajectory.harness_digest, harness)
+                    )
                 connection.execute(rows.insert(), encoded.row)
                 connection.execute(bodies.insert(), encoded.body)
         except IntegrityError as error:
@@ -189,18 +206,6 @@ class Store:
             found.append(f"not looked at to the end: {error.args[0]}")
         return found
 
-    def put_document(self, digest: str, kind: str, content: Mapping[str, Any]) -> None:
-        """Keep a document (harness profile, image, config) under its digest. Known digests are left as they are."""
-        text = json.dumps(content, sort_keys=True)
-        try:
-            with writing(self.engine) as connection:
-                connection.execute(
-                    documents.insert(), {"digest": digest, "kind": kind, "json": text, "created_at": time.time()}
-                )
-        except IntegrityError:
-            if self.get_document(digest) != json.loads(text):
-                raise StoreError(f"digest {digest} already names a different {kind} document") from None
-
     def get_document(self, digest: str) -> dict[str, Any]:
         """The document under a digest. Raises NotFoundError, or CorruptError for what is no JSON."""
         with reading(self.engine) as connection:
@@ -252,3 +257,7 @@ class Store:
         """Training runs that have metrics, by name."""
         with reading(self.engine) as connection:
             return list(connection.execute(sa.select(metrics.c.run_id).distinct().order_by(metrics.c.run_id)).scalars())
+
+
+def _document_row(digest: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"digest": digest, "kind": "harness", "json": json.dumps(content, sort_keys=True), "created_at": time.time()}

@@ -144,12 +144,8 @@ class Desk:
             return await until_finished(session)
 
         trajectory = await host_episode(setting, drive, self.gateway, own_sampling=self.own_sampling)
-        await asyncio.to_thread(self._keep, trajectory, profile)
+        await asyncio.to_thread(self.store.add, trajectory, profile.document())
         return trajectory
-
-    def _keep(self, trajectory: Trajectory, profile: Profile) -> None:
-        self.store.put_document(profile.digest, "harness", profile.document())
-        self.store.add(trajectory)
 
     def _hosted(self, id_: str) -> Hosted:
         if id_ not in self._episodes:

@@ -211,7 +211,7 @@ async def test_concurrency_bounds_the_sandboxes(watched, store, jobs) -> None:
 class Refusing(Store):
     """A store on a disk that is full."""
 
-    def add(self, trajectory: Trajectory) -> bool:
+    def add(self, trajectory: Trajectory, harness=None) -> bool:
         raise StoreError("the disk is full")
 
 

@@ -13,7 +13,7 @@ from agentgym.store.check import check_store
 from agentgym.store.codec import encode_calls
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.layout import layout_of
-from agentgym.store.records import ContextEvent, Step
+from agentgym.store.records import ContextEvent, Step, digest_of
 from agentgym.store.schema import document as documents
 from agentgym.store.schema import trajectory as rows
 from agentgym.store.schema import trajectory_body as bodies
@@ -206,9 +206,8 @@ def test_a_body_without_trajectory_is_found(store) -> None:
 
 
 def test_a_parent_and_a_harness_document_that_are_gone_are_faults(store: Store, make_trajectory) -> None:
-    digest = "sha256:" + "7" * 64
-    store.put_document(digest, "harness", {"name": "x"})
-    store.add(make_trajectory(id="parent", harness_digest=digest))
+    digest = digest_of({"name": "x"})
+    store.add(make_trajectory(id="parent", harness_digest=digest), {"name": "x"})
     store.add(make_trajectory(id="child", parent_id="parent", branch_step=0, harness_digest=digest))
     assert check_store(store).ok
     with store.engine.begin() as connection:

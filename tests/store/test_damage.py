@@ -17,7 +17,7 @@ from agentgym.store.codec import decode_calls, decode_layout
 from agentgym.store.container import pack, unpack
 from agentgym.store.detail import decode_detail
 from agentgym.store.errors import CorruptError
-from agentgym.store.records import Termination
+from agentgym.store.records import Termination, digest_of
 from agentgym.store.rows import encode_trajectory
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import sequences_of_layout
@@ -138,10 +138,11 @@ def test_a_row_that_no_writer_wrote_is_named_and_the_others_are_listed(
         assert report.trajectories == 4
 
 
-def test_a_document_that_is_not_what_was_written_is_corrupt(tmp_path) -> None:
+def test_a_document_that_is_not_what_was_written_is_corrupt(tmp_path, make_trajectory) -> None:
     with Store.open(tmp_path / "store.db") as store:
-        for digest, value in (("a", "CAST(x'7b22ff227d' AS TEXT)"), ("b", "'{'")):
-            store.put_document(digest, "harness", {"name": "x"})
+        for name, value in (("a", "CAST(x'7b22ff227d' AS TEXT)"), ("b", "'{'")):
+            digest = digest_of({"name": name})
+            store.add(make_trajectory(id=name, harness_digest=digest), {"name": name})
             with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as raw:
                 raw.execute(f"UPDATE document SET json = {value} WHERE digest = '{digest}'")
                 raw.commit()

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from agentgym.store import NotFoundError, Store, TrajectoryFilter
 from agentgym.store.check import check_store
+from agentgym.store.records import digest_of
 from agentgym.store.retention import Removal, plan_removal, remove, vacuum
 from agentgym.store.schema import trajectory_body as bodies
 
@@ -44,17 +45,16 @@ def test_age_and_reward_choose_together(store, make_trajectory) -> None:
 
 
 def test_harness_documents_go_with_the_last_trajectory_that_names_them(store, make_trajectory) -> None:
-    for name in ("h1", "h2", "never used"):
-        store.put_document(name, "harness", {"profile": name})
-    store.add(make_trajectory(id="a", harness_digest="h1"))
-    store.add(make_trajectory(id="b", harness_digest="h1"))
-    store.add(make_trajectory(id="c", harness_digest="h2"))
-    assert remove(store, TrajectoryFilter(harness_digest="h2")).documents == 1
-    assert store.get_document("h1") == {"profile": "h1"}
+    one, two = {"profile": "h1"}, {"profile": "h2"}
+    for name, harness in (("a", one), ("b", one), ("c", two)):
+        store.add(make_trajectory(id=name, harness_digest=digest_of(harness)), harness)
+    assert remove(store, TrajectoryFilter(harness_digest=digest_of(two))).documents == 1
+    assert store.get_document(digest_of(one)) == one
     with pytest.raises(NotFoundError):
-        store.get_document("h2")
-    assert store.get_document("never used")  # a run that has begun and stored nothing yet
+        store.get_document(digest_of(two))
     assert remove(store, TrajectoryFilter()).documents == 1
+    store.add(make_trajectory(id="d", harness_digest=digest_of(one)), one)  # a run that was under way meanwhile
+    assert store.get_document(digest_of(one)) == one
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from agentgym.store import (
 )
 from agentgym.store.detail import detail_document
 from agentgym.store.filter import RECORD_FIELDS
-from agentgym.store.records import PolicyKind, Termination, VersionSpan
+from agentgym.store.records import PolicyKind, Termination, VersionSpan, digest_of
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import sequences
 
@@ -224,12 +224,15 @@ def test_damaged_bytes_are_reported_by_id_and_do_not_poison_the_others(store, ma
         store.get("b")
 
 
-def test_documents_are_kept_under_their_digest(store) -> None:
-    store.put_document("sha256:h", "harness", {"prompt": "a\0b", "tools": []})
-    store.put_document("sha256:h", "harness", {"tools": [], "prompt": "a\0b"})
-    assert store.get_document("sha256:h") == {"prompt": "a\0b", "tools": []}
-    with pytest.raises(StoreError, match="already names a different"):
-        store.put_document("sha256:h", "harness", {"prompt": "b"})
+def test_a_harness_document_is_kept_with_the_trajectory_under_its_digest(store, make_trajectory) -> None:
+    harness = {"prompt": "a\0b", "tools": []}
+    named = digest_of(harness)
+    store.add(make_trajectory(id="a", harness_digest=named), harness)
+    store.add(make_trajectory(id="b", harness_digest=named), dict(reversed(harness.items())))
+    assert store.get_document(named) == harness
+    with pytest.raises(StoreError, match="is not the one that"):
+        store.add(make_trajectory(id="c", harness_digest=named), {"prompt": "b"})
+    assert not store.has("c")
     with pytest.raises(NotFoundError):
         store.get_document("sha256:none")
 

@@ -145,7 +145,12 @@ class _Loop:
             self._updating = True
             metrics = await self._in_thread(lambda batch=evidence: self._update(batch))
             published = time.monotonic()
-            gap = await self.parts.publisher.publish(self._run)
+            try:
+                gap = await self.parts.publisher.publish(self._run)
+            except BaseException:  # the update stands in its checkpoint and is not taken again: this is its only line
+                self._run.record(metrics)
+                self._run.keep(self.store, metrics)
+                raise
             clock.publish = time.monotonic() - published
             self._updating = False
             self._rollouts.wake()

@@ -41,8 +41,8 @@ class PatientStore(Store):
     def over(cls, store: Store, patience_s: float) -> PatientStore:
         return cls(store.engine, patience_s)
 
-    def add(self, trajectory: Trajectory) -> bool:
-        return self._insist(lambda: super(PatientStore, self).add(trajectory))
+    def add(self, trajectory: Trajectory, harness: Mapping[str, Any] | None = None) -> bool:
+        return self._insist(lambda: super(PatientStore, self).add(trajectory, harness))
 
     def get(self, id_or_prefix: str) -> Trajectory:
         return self._insist(lambda: super(PatientStore, self).get(id_or_prefix))
@@ -58,9 +58,6 @@ class PatientStore(Store):
                 yield self.get(summary.id)
             except CorruptError as error:
                 on_corrupt(summary.id, error)
-
-    def put_document(self, digest: str, kind: str, content: Mapping[str, Any]) -> None:
-        self._insist(lambda: super(PatientStore, self).put_document(digest, kind, content))
 
     def put_metrics(self, run_id: str, step: int, values: Mapping[str, float]) -> None:
         self._insist(lambda: super(PatientStore, self).put_metrics(run_id, step, values))

@@ -90,7 +90,6 @@ class Rollouts:
         self._on_lost = on_lost
         self._changed = asyncio.Event()
         self._queue: deque[Job] = deque()
-        self._kept: set[str] = set()
         self._prompt = 0
         self._failures_in_a_row = 0
         self._deaths: Counter[str] = Counter()
@@ -151,10 +150,6 @@ class Rollouts:
         return self._queue.popleft()
 
     async def _episode(self, job: Job) -> None:
-        if job.profile.digest not in self._kept:
-            document = job.profile.document()
-            await asyncio.to_thread(self.runner.store.put_document, job.profile.digest, "harness", document)
-            self._kept.add(job.profile.digest)
         id_ = job.trajectory_id(self.runner.run_id)
         try:
             trajectory = await self.runner.run(job, id_)

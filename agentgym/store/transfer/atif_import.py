@@ -27,11 +27,11 @@ from agentgym.store.records import (
     Termination,
     Trajectory,
     VersionSpan,
+    digest_of,
 )
 from agentgym.store.transfer.atif import OURS
 from agentgym.store.transfer.document import (
     call_from_document,
-    digest_of,
     logprob_array,
     record_from_document,
     token_array,

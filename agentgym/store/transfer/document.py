@@ -12,7 +12,6 @@ whatever a terminal printed comes back; NaN and infinities are spelled as Python
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -194,9 +193,3 @@ def _declared(record: type) -> dict[str, tuple[type, ...]]:
         kinds = [dict if get_origin(one) is Mapping else one for one in options]
         found[name] = (*kinds, int) if float in kinds else tuple(kinds)
     return found
-
-
-def digest_of(harness: Mapping[str, Any]) -> str:
-    """What `harness_digest` says of its document."""
-    canonical = json.dumps(harness, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()

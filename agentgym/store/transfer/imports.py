@@ -17,7 +17,7 @@ from agentgym.store.errors import StoreError, StoreUnusableError
 from agentgym.store.records import Trajectory
 from agentgym.store.store import Store
 from agentgym.store.transfer.atif_import import from_atif
-from agentgym.store.transfer.document import FORMAT, digest_of, from_document
+from agentgym.store.transfer.document import FORMAT, from_document
 from agentgym.store.transfer.errors import TransferError
 
 
@@ -79,13 +79,7 @@ def _add(store: Store, trajectory: Trajectory, harness: Mapping[str, Any], *, fo
     """A foreign document has no time of its own: its id, made from its content, says that it is there already."""
     if foreign and store.has(trajectory.id):
         return False
-    if harness:
-        if digest_of(harness) != trajectory.harness_digest:
-            raise TransferError(
-                f"its harness document is not the one that {trajectory.harness_digest or 'no digest'} names"
-            )
-        store.put_document(trajectory.harness_digest, "harness", harness)
-    return store.add(trajectory)
+    return store.add(trajectory, harness or None)
 
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:

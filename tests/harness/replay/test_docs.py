@@ -22,10 +22,10 @@ async def test_a_trajectory_is_replayed_from_python_as_its_page_says(
     monkeypatch.chdir(tmp_path)
     Path("runs").mkdir()
     with Store.open("runs/agentgym.db") as store:
-        store.add(
-            replace(recorded, id=f"3f9a{recorded.id[4:]}", policy_kind=PolicyKind.MODEL)
+        sampled = replace(
+            recorded, id=f"3f9a{recorded.id[4:]}", policy_kind=PolicyKind.MODEL
         )  # so that it can be re-scored
-        store.put_document(profile.digest, "harness", profile.document())
+        store.add(sampled, profile.document())
     names = {"task": task, "backend": backend, "renderer": renderer}
     names["policy"] = ScriptedPolicy(EMPTY_SCRIPT, renderer)
     found = await run_block("replay.md", 0, names=names, **{"rollouts=8": "rollouts=1"})

@@ -54,9 +54,8 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
     assert not only.action_mask[: len(parent.calls[1].prompt_token_ids)].any()
 
     with Store.open(tmp_path / "store.db") as store:
-        store.put_document(profile.digest, "harness", profile.document())
         for one in (parent, child, twin):
-            store.add(one)
+            store.add(one, profile.document())
         assert check_store(store).ok
         assert store.count(TrajectoryFilter(parent_id=parent.id)) == 2
         joined = whole(store.get(child.id), store)
@@ -65,7 +64,6 @@ async def test_a_child_goes_on_from_the_parents_tokens_files_and_shell(
         assert {call.context_event for call in joined.calls} == {ContextEvent.APPEND}
         np.testing.assert_array_equal(joined.calls[1].prompt_token_ids, child.calls[0].prompt_token_ids)
 
-        store.put_document(profile.digest, "harness", profile.document())
         words = Transcriber(store, lambda digest: task, lambda _: renderer)
         export(store, TrajectoryFilter(parent_id=parent.id, limit=1), "sft", tmp_path / "x.jsonl", transcribe=words)
         row = json.loads((tmp_path / "x.jsonl").read_text())
@@ -103,8 +101,7 @@ async def test_a_child_can_be_run_again_rendered_again_and_branched_again(
     parent = await play(bash("echo one > /tmp/one"), bash("echo two"), *EMPTY_SCRIPT)
     [child] = await roll(parent, 1, bash("cat /tmp/one"), *EMPTY_SCRIPT)
     with Store.open(tmp_path / "store.db") as store:
-        store.put_document(profile.digest, "harness", profile.document())
-        store.add(parent)
+        store.add(parent, profile.document())
         store.add(child)
         joined = whole(child, store)
         again = await reexecute(joined, task, backend, profile=profile)

@@ -81,8 +81,7 @@ async def test_another_version_of_the_task_is_refused(recorded, task, profile, r
 async def test_a_trajectory_reads_as_the_conversation_it_was(recorded, task, profile, renderer, tmp_path) -> None:
     made = await recorded()
     with Store.open(tmp_path / "store.db") as store:
-        store.add(made)
-        store.put_document(profile.digest, "harness", profile.document())
+        store.add(made, profile.document())
         transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(made)
         roles = [message["role"] for message in transcript.messages]
         assert roles == [
@@ -114,8 +113,7 @@ async def test_of_another_harness_only_what_the_policy_said_is_known_in_words(
 ) -> None:
     made = replace(await recorded(), metadata={"gateway": {}})
     with Store.open(tmp_path / "store.db") as store:
-        store.add(made)
-        store.put_document(profile.digest, "harness", profile.document())
+        store.add(made, profile.document())
         transcript = Transcriber(store, lambda digest: task, lambda _: renderer)(made)
     with pytest.raises(InputError, match="kept nothing of what it sent"):
         rerender(made, task, profile, renderer)

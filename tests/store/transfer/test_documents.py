@@ -13,9 +13,8 @@ from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.check import check_store
 from agentgym.store.detail import detail_document
 from agentgym.store.filter import RECORD_FIELDS
-from agentgym.store.records import Sampling, Step, Termination
+from agentgym.store.records import Sampling, Step, Termination, digest_of
 from agentgym.store.transfer import export, import_file
-from agentgym.store.transfer.document import digest_of
 
 
 def plain(trajectory):
@@ -71,8 +70,7 @@ def awkward(make_call, make_trajectory):
 def full(tmp_path: Path, awkward):
     with Store.open(tmp_path / "from.db") as opened:
         for one in awkward:
-            opened.add(one)
-        opened.put_document(digest_of(HARNESS), "harness", HARNESS)
+            opened.add(one, HARNESS)
         yield opened
 
 

@@ -126,6 +126,8 @@ async def test_a_publish_that_does_not_arrive_ends_the_run_at_the_old_version(co
     found = checkpoint.newest(config.output)
     assert found is not None
     assert found.name == "step-000001", "the update itself is kept"
+    [line] = map(json.loads, (config.output / "metrics.jsonl").read_text().splitlines())
+    assert (line["step"], "policy_loss" in line) == (1, True), "and so is what it measured"
 
 
 async def test_a_worker_that_dies_is_replaced(configured, parts_for, monkeypatch) -> None:
