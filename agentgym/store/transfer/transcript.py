@@ -51,7 +51,7 @@ def _kept(words: Any) -> Transcript | None:
     """The messages that an import kept; None where they are none, or not of that form."""
     if not isinstance(words, Mapping):
         return None
-    opening, turns, tools = words.get("opening"), words.get("turns"), words.get("tools") or []
+    opening, turns, tools = (words.get(name) or [] for name in ("opening", "turns", "tools"))
     if not isinstance(turns, list) or not all(map(_are_messages, [opening, *turns])):
         return None
     if not isinstance(tools, list) or not all(isinstance(tool, Mapping) for tool in tools):
