@@ -78,7 +78,8 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing agentgym and its development tools (a minute or two the first time)…"
 	@$(PIP) -e '.[dev]'
-	@$(PIP) --no-deps verl==0.9.1
+	@$(PIP) --no-deps verl==0.9.1 trl==1.16.0
+	@$(PIP) --no-deps openrlhf==0.11.2 || echo "no OpenRLHF for this Python: its tests will be skipped"
 	@touch $@ $(VENV)/.runtime
 
 # swebench 4 has the specifications and log parsers (5 has not); it brings much along, so it is kept apart from ours.

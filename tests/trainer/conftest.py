@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -133,23 +135,57 @@ def sample() -> Callable[..., Trajectory]:
     return sample_trajectory
 
 
+@contextmanager
+def stand_ins(*names: str) -> Iterator[None]:
+    """While oracles are imported: what their packages import too but no formula here uses. Gone afterwards, because torchrl and
+    accelerate ask which of them are installed.
+    """
+    absent = {name: MagicMock(__name__=name) for name in names if name not in sys.modules}
+    sys.modules.update(absent)
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 @pytest.fixture(scope="session")
 def verl() -> ModuleType:
-    """verl's core algorithms. Importing them needs ray, which no formula here uses: it is stubbed."""
+    """verl's core algorithms; its configs, which tests import, are loaded too."""
     if importlib.util.find_spec("verl") is None:
         pytest.skip("oracle verl is not installed (pip install --no-deps verl==0.9.1)")
-    for name in (
-        "",
-        ".util",
-        ".util.placement_group",
-        ".util.scheduling_strategies",
-        ".experimental.state.api",
-        ".actor",
+    with stand_ins(
+        "ray",
+        "ray.util",
+        "ray.util.placement_group",
+        "ray.util.scheduling_strategies",
+        "ray.experimental.state.api",
+        "ray.actor",
     ):
-        sys.modules.setdefault(f"ray{name}", MagicMock(__name__=f"ray{name}"))
-    from verl.trainer.ppo import core_algos
+        for name in ("verl.workers.config", "verl.trainer.config.algorithm"):
+            import_module(name)
+        return import_module("verl.trainer.ppo.core_algos")
 
-    return core_algos
+
+@pytest.fixture(scope="session")
+def trl() -> ModuleType:
+    if importlib.util.find_spec("trl") is None:
+        pytest.skip("oracle trl is not installed (pip install --no-deps trl==1.16.0 && pip install datasets)")
+    return import_module("trl")
+
+
+@pytest.fixture(scope="session")
+def openrlhf() -> SimpleNamespace:
+    """Modules of OpenRLHF by their files: its packages would import flash-attn and vLLM."""
+    found = importlib.util.find_spec("openrlhf")
+    if found is None or found.origin is None:
+        pytest.skip("oracle openrlhf is not installed (pip install --no-deps openrlhf==0.11.2)")
+    for name in ("models", "utils", "trainer", "trainer.ppo_utils"):
+        package = sys.modules.setdefault(f"openrlhf.{name}", ModuleType(f"openrlhf.{name}"))
+        package.__path__ = [str(Path(found.origin).parent.joinpath(*name.split(".")))]
+    wanted = ("models.loss", "models.utils", "trainer.ppo_utils.experience_maker", "trainer.ppo_utils.length_penalty")
+    with stand_ins("deepspeed", "ray", "openrlhf.trainer.ray.launcher"):
+        return SimpleNamespace(**{name.split(".")[-1]: import_module(f"openrlhf.{name}") for name in wanted})
 
 
 @pytest.fixture

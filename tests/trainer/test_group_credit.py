@@ -1,7 +1,9 @@
-"""Advantages from groups and baselines: against verl, by hand, and where there is no signal."""
+"""Advantages from groups and baselines: against verl and OpenRLHF, by hand, and where there is no signal."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from trainer.credit.dapo import soft_overlong_punishment
 from trainer.credit.vpo import set_reward
 from trainer.errors import TrainConfigError
 from trainer.objectives import OBJECTIVES
+from trainer.objectives.kl import kl_estimate
 
 
 def given(rewards: list[float], groups: str, lengths: list[int] | None = None, **more) -> CreditInput:
@@ -65,6 +68,73 @@ def test_reinforce_plus_plus_is_verls(verl, random_chain) -> None:
     torch.testing.assert_close(ours, expected[mask], rtol=1e-4, atol=1e-4)
 
 
+def openrlhf_advantages(
+    openrlhf: SimpleNamespace,
+    estimator: str,
+    mask: torch.Tensor,
+    rewards: torch.Tensor,
+    kl: torch.Tensor | None = None,
+    beta: float = 0.0,
+) -> SimpleNamespace:
+    """`RemoteExperienceMaker.compute_advantages_and_returns` on one batch in groups of four; advantages, returns: [B, L]."""
+    maker = openrlhf.experience_maker.RemoteExperienceMaker
+    args = SimpleNamespace(
+        algo=SimpleNamespace(advantage=SimpleNamespace(estimator=estimator, gamma=1.0, no_std_norm=False)),
+        rollout=SimpleNamespace(n_samples_per_prompt=4),
+        reward=SimpleNamespace(clip_range=None),
+    )
+    itself = SimpleNamespace(
+        strategy=SimpleNamespace(args=args), advantage_estimator=estimator, kl_ctl=SimpleNamespace(value=beta)
+    )
+    itself.get_cumulative_returns = maker.get_cumulative_returns.__get__(itself)
+    batch = SimpleNamespace(
+        rewards=rewards,
+        index=list(range(len(rewards))),
+        action_mask=mask.long(),
+        kl=torch.zeros(mask.shape) if kl is None else kl,
+        info={},
+    )
+    return maker.compute_advantages_and_returns(itself, [batch])[0]
+
+
+OPENRLHF = {"rloo": "rloo", "dr-grpo": "dr_grpo", "grpo": "group_norm", "reinforce": "flash_reinforce"}
+
+
+@pytest.mark.parametrize("name", OPENRLHF)
+@pytest.mark.parametrize("seed", range(3))
+def test_advantages_are_openrlhfs(openrlhf, random_chain, name: str, seed: int) -> None:
+    mask, lengths = random_chain(seed, rows=8)
+    rewards = torch.rand(8, generator=torch.Generator().manual_seed(seed))
+    if name == "grpo":
+        rewards = rewards / 1000  # so small that ε shows
+    expected = openrlhf_advantages(openrlhf, OPENRLHF[name], mask, rewards).advantages
+    if name == "grpo":  # the same deviation, with 1e-9 beside it where ours has 1e-6
+        deviation = rewards.view(2, 4).std(1).repeat_interleave(4)[:, None]
+        expected = expected * (deviation + 1e-9) / (deviation + 1e-6)
+    ours = CREDITS.build(name).advantages(given(rewards.tolist(), "aaaabbbb", lengths.tolist()))
+    torch.testing.assert_close(ours, expected[mask], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_reinforce_plus_plus_is_openrlhfs_with_the_kl_in_the_reward(
+    openrlhf, random_chain, seed: int, beta: float
+) -> None:
+    """It divides by the biased deviation of the returns, ours by the unbiased one."""
+    mask, lengths = random_chain(seed, rows=8)
+    generator = torch.Generator().manual_seed(seed)
+    rewards = torch.rand(8, generator=generator)
+    policy, reference = -torch.rand(2, *mask.shape, generator=generator) * 3
+    kl = openrlhf.utils.compute_approx_kl(policy, reference)
+    theirs = openrlhf_advantages(openrlhf, "reinforce", mask, rewards, kl, beta)
+    returns = theirs.returns[mask]
+    expected = theirs.advantages[mask] * returns.std(correction=0) / (returns.std(correction=1) + 1e-6)
+    item = given(rewards.tolist(), "abcdefgh", lengths.tolist())
+    token_rewards = item.token_rewards - beta * kl_estimate(policy[mask], reference[mask], "k1")
+    ours = CREDITS.build("reinforce++").advantages(replace(item, token_rewards=token_rewards))
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_seeds_groups() -> None:
     """(1,1,0,0) → ±0.5 around its mean; (1,0,0,0): the one success carries 0.75."""
     assert per_trajectory("dr-grpo", given([1, 1, 0, 0], "aaaa")) == [0.5, 0.5, -0.5, -0.5]
@@ -89,6 +159,19 @@ def test_a_uniform_group_gives_zero_not_noise() -> None:
 def test_soft_overlong_punishment_is_dapos_equation() -> None:
     lengths = torch.tensor([0, 16384, 18432, 20480, 30000])
     assert soft_overlong_punishment(lengths, 20480, 4096).tolist() == [0.0, 0.0, -0.5, -1.0, -1.0]
+
+
+def test_soft_overlong_punishment_is_trls(trl) -> None:
+    lengths = torch.arange(131)
+    expected = import_module("trl.rewards").get_soft_overlong_punishment(100, 20)([[0] * length for length in lengths])
+    assert soft_overlong_punishment(lengths, 100, 20).tolist() == pytest.approx(expected)
+
+
+def test_soft_overlong_punishment_is_openrlhfs(openrlhf) -> None:
+    lengths = torch.arange(131)
+    batch = SimpleNamespace(response_length=lengths, rewards=torch.zeros(131))
+    openrlhf.length_penalty.apply_overlong_penalty([batch], 100, 20)
+    torch.testing.assert_close(soft_overlong_punishment(lengths, 100, 20), batch.rewards)
 
 
 def test_reinforce_subtracts_the_batch_mean_or_what_it_is_told() -> None:
