@@ -78,7 +78,8 @@ class Plan:
         gold = {"policy": "edit", "concurrency": s.concurrency, "run_id": "gold", **self._acting(), "model": s.model}
         self.stage("gold", ["rollout"], {}, config=gold | {"tasks": self.tasks("cold-start")})
         start, few = self.out, spread(self.tasks("instances"), s.sft.probe_tasks)
-        for number in range(1, s.sft.rounds + 1):
+        # The weights of a round are gone once the next has ended: where a run goes on under another `enough`, from the last.
+        for number in range(max(1, self.rounds()), s.sft.rounds + 1):
             if self.result(f"sft-{number}") is None:
                 self.server.close()  # imitation has the machine to itself
             self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
@@ -163,10 +164,14 @@ class Plan:
         """The directories of one set."""
         return sorted(str(path) for path in (self.out / "tasks" / which).glob("*") if (path / "task.toml").exists())
 
+    def rounds(self) -> int:
+        """Rounds of imitation that have ended."""
+        return max((n for n in range(1, self.settings.sft.rounds + 1) if self.result(f"sft-{n}")), default=0)
+
     def sft_policy(self) -> Path:
         """The checkpoint the cold start ended with."""
-        last = [found for n in range(1, self.settings.sft.rounds + 1) if (found := self.result(f"sft-{n}"))]
-        return Path(last[-1]["checkpoint"]) / "policy" if last else self.out / "sft/step-…/policy"
+        last = self.result(f"sft-{self.rounds()}")
+        return Path(last["checkpoint"]) / "policy" if last else self.out / "sft/step-…/policy"
 
     def untied(self, policy: Path, name: str) -> Path:
         target = self.out / name

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agentgym.errors import InputError
 from agentgym.models import resolve
 from agentgym.observe.success import Outcomes, compare
 from agentgym.store import Store, TrajectoryFilter
@@ -17,15 +18,14 @@ from recipes.learn.stages import HELD_OUT, Plan
 
 
 def summarise(plan: Plan) -> Path:
-    """Write OUTPUT/summary.json (arm "sao") or summary-ARM.json, and the plots; returns the summary's path."""
+    """Write OUTPUT/summary.json (arm "sao") or summary-ARM.json, and the plots; returns the summary's path.
+
+    Raises InputError where a held-out set was answered by more than one policy: a run that went on from other weights.
+    """
     settings, arm = plan.settings, plan.arm
     lines = [json.loads(line) for line in (plan.out / arm / "metrics.jsonl").read_text().splitlines()]
     with Store.open(settings.store) as store:
-        outcomes = {
-            (who, which): Outcomes.of(store.query(TrajectoryFilter(run_id=f"{who}-{which}")))
-            for who in ("sft", arm)
-            for which in HELD_OUT
-        }
+        outcomes = {(who, which): _of_one_policy(store, f"{who}-{which}") for who in ("sft", arm) for which in HELD_OUT}
         episodes = store.count(TrajectoryFilter(run_id=arm))
     stages = {path.stem: json.loads(path.read_text()) for path in sorted((plan.out / "stages").glob("*.json"))}
     own = {name: found for name, found in stages.items() if name.split("-")[0] not in set(settings.arms) - {arm}}
@@ -57,6 +57,16 @@ def summarise(plan: Plan) -> Path:
     if importlib.util.find_spec("matplotlib") is not None:
         draw(lines, summary, plan.out / f"plots-{arm}")
     return path
+
+
+def _of_one_policy(store: Store, run_id: str) -> Outcomes:
+    episodes = list(store.query(TrajectoryFilter(run_id=run_id)))
+    if len(models := sorted({episode.model for episode in episodes})) > 1:
+        raise InputError(
+            f"run {run_id} holds answers of {len(models)} policies: {', '.join(models)}",
+            hint="begin again in another `output`",
+        )
+    return Outcomes.of(episodes)
 
 
 def memory_table(settings: LearnSettings) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentgym.config import parse_config, read_toml
+from agentgym.errors import InputError
 from agentgym.store import Store
 from agentgym.store.records import PolicyKind, Termination, Trajectory
 from agentgym.tasks.mutation.bases import snippet_bases
@@ -105,6 +107,29 @@ def test_the_summary_says_what_the_store_holds(tmp_path: Path) -> None:
     assert (summary["episodes"], summary["updates"], summary["max_staleness"]) == (1, 1, 2.0)
     assert summary["minutes"] == 2.0, "another arm's time is not this one's"
     assert (done.out / "plots-sao" / "held-out.png").exists()
+
+
+def test_a_set_that_two_policies_answered_is_not_summed_up(tmp_path: Path) -> None:
+    done = plan(tmp_path, dry_run=False)
+    (done.out / "sao").mkdir(parents=True)
+    (done.out / "sao" / "metrics.jsonl").touch()
+    with Store.open(done.settings.store) as store:
+        for task, model in enumerate(("sft-1-untied", "sft-2-untied")):
+            store.add(replace(episode("sft-modules", task, 0.0), model=model))
+    with pytest.raises(InputError, match="answers of 2 policies: sft-1-untied, sft-2-untied"):
+        summarise(done)
+
+
+def test_reinforcement_starts_where_imitation_ended(tmp_path: Path) -> None:
+    """Given two rounds of imitation, and an `enough` that now would have stopped after the first."""
+    dry = plan(tmp_path)
+    for folder in ("stages", "config"):
+        (dry.out / folder).mkdir(parents=True)
+    for number in (1, 2):
+        (dry.out / f"stages/sft-{number}.json").write_text(json.dumps({"checkpoint": f"sft/step-{number}"}))
+        (dry.out / f"stages/probe-{number}.json").write_text(json.dumps({"pass@1": {"value": 0.5}}))
+    assert dry.cold_start().name == "sft-2-untied"
+    assert dry.sft_policy() == Path("sft/step-2/policy")
 
 
 def test_memory_is_told_beforehand() -> None:
