@@ -41,7 +41,7 @@ format: $(VENV)/.dev ## Format the code and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-learn: $(VENV)/.dev $(VLLM)/.ready ## A 135M model learns to fix bugs, in an hour on two cores; goes on where it stopped
+learn: $(VENV)/.dev $(VLLM)/.ready ## A 135M model imitates, then trains itself to fix bugs, on two cores; goes on where it stopped
 	@$(BIN)/python -m recipes.learn recipes/learn/learn.toml
 
 learn-controls: learn ## The same start and episodes with GRPO, and with SAO without its mask
