@@ -12,13 +12,14 @@ from harness.profile import Limits
 @dataclass(slots=True)
 class Budget:
     """Turns, generated tokens, context and wall time of one episode. context_length: the smaller of profile and
-    policy."""
+    policy. held: what each call under way may generate, where there may be several at once."""
 
     limits: Limits
     context_length: int
     wall_time_s: float
     turns: int = 0
     tokens: int = 0
+    held: list[int] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -43,6 +44,11 @@ class Budget:
         return min(
             self.limits.max_tokens_per_turn, self.limits.max_tokens - self.tokens, self.context_length - prompt_tokens
         )
+
+    def fits(self, tokens: int) -> bool:
+        """Whether a call that generates so many tokens stays within the budget whatever those under way come to."""
+        turns, held = self.turns + len(self.held), self.tokens + sum(self.held)
+        return turns < self.limits.max_turns and held + tokens <= self.limits.max_tokens
 
     def spend(self, tokens: int) -> None:
         self.turns += 1

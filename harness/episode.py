@@ -120,7 +120,7 @@ class _Episode:
         Raises PolicyError where it has never answered: an episode in which nothing was sampled says nothing about the
         policy, only about the server or the machine that was too slow for it.
         """
-        prompt, sampling, started_at = context.prompt, self.record.sampling(), time.time()
+        prompt, sampling, started_at = context.prompt, self.record.next_sampling(), time.time()
         timer = asyncio.timeout(budget.deadline - time.monotonic())
         try:
             with self.record.phase("inference"):

@@ -83,6 +83,7 @@ class Recorder:
     grade: Grade | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     started_at: float = field(default_factory=time.time)
+    _seeds: int = 0
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -96,11 +97,12 @@ class Recorder:
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.monotonic() - started
 
-    def sampling(self) -> Sampling:
-        """Of the next call: the profile's, with a seed of its own derived from the episode's."""
+    def next_sampling(self) -> Sampling:
+        """Of the next call: the profile's, with a seed derived from the episode's that no other call gets, answered or not."""
         seed = self.setting.seed
         if seed is not None:
-            seed = int(np.random.SeedSequence([seed, len(self.calls)]).generate_state(1)[0])
+            seed = int(np.random.SeedSequence([seed, self._seeds]).generate_state(1)[0])
+        self._seeds += 1
         return self.setting.profile.sampling.record(seed)
 
     def call(

@@ -59,7 +59,9 @@ async def _serve(config: GatewayConfig, *, as_json: bool) -> None:
     registry = open_registry(config.store)
 
     def find(name: str) -> Task:
-        (task,) = resolve_tasks([name], registry)
+        task, *others = resolve_tasks([name], registry)
+        if others:
+            raise TaskError(f"{name!r} names {len(others) + 1} tasks; an episode has one")
         if registry.status(task.digest) != "valid" and not config.any_status:
             raise TaskError(f"{task.id} is not validated, so its reward means nothing")
         return task

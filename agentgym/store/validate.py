@@ -53,6 +53,11 @@ def sound_layout(trajectory: Trajectory) -> TokenLayout:
     return layout
 
 
+def fits_column(text: str) -> bool:
+    """Whether the SQL columns that people query by can hold a text, in every database: no NUL and no lone surrogate."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _inspect(trajectory: Trajectory, layout: TokenLayout | None = None) -> tuple[TokenLayout | None, list[str]]:
     found = [*_record_faults(trajectory), *_step_faults(trajectory)]
     broken = [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _array_faults(call)]
@@ -70,7 +75,7 @@ def _record_faults(trajectory: Trajectory) -> Iterator[str]:
         value = getattr(trajectory, name)
         if not isinstance(value, str):
             yield f"{name} is {value!r}, not text"
-        elif "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        elif not fits_column(value):
             yield f"{name} {value!r} holds NUL or a lone surrogate"
     reward = trajectory.reward
     if reward is not None and not math.isfinite(reward):

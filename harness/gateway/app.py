@@ -30,6 +30,7 @@ from harness.gateway.api.responses import Responses
 from harness.gateway.delivery import deliver
 from harness.gateway.desk import Desk
 from harness.gateway.gateway import Gateway
+from harness.gateway.messages import spelt
 from harness.gateway.refusal import Refusal, unusable
 from harness.render.guarded import DEEPEST, nested_deeper
 
@@ -118,9 +119,8 @@ def _completion(gateway: Gateway, dialect: Dialect) -> Callable[[Request], Await
         session = gateway.session(_key(request))
         body = await _body(request, gateway.max_body)
         ask = dialect.read(body)
-        exchange = session.ask(
-            ask, retry=_is_retry(request), key=request.headers.get("idempotency-key"), live=bool(body.get("stream"))
-        )
+        key = request.headers.get("idempotency-key") or None
+        exchange = session.ask(ask, retry=_is_retry(request), key=key, live=bool(body.get("stream")))
         setting = session.place.setting
         served = Served(setting.policy.model or setting.policy.name, setting.renderer)
         return await deliver(exchange, request, body, dialect, served, ping_s=gateway.ping_s)
@@ -136,7 +136,7 @@ def _key(request: Request) -> str | None:
 def _is_retry(request: Request) -> bool:
     """OpenAI's and Anthropic's own clients count their attempts in a header."""
     count = request.headers.get("x-stainless-retry-count", "0")
-    return count.isdecimal() and int(count) > 0
+    return count.isdecimal() and count.strip("0") != ""
 
 
 async def _body(request: Request, limit: int) -> Body:
@@ -154,4 +154,6 @@ async def _body(request: Request, limit: int) -> Body:
         raise unusable("the request body is not a JSON object")
     if nested_deeper(body, 2 * DEEPEST):
         raise unusable(f"the request body is nested deeper than {2 * DEEPEST} levels")
+    if not spelt(body):
+        raise unusable("the request body holds NaN, an infinity or half of a surrogate pair, which JSON cannot send")
     return body

@@ -89,6 +89,11 @@ class Answer:
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
+    def characters(self) -> int:
+        """How many there are for a client to read: what it thinks, says and calls with."""
+        return sum(map(len, [self.reasoning or "", self.content, *(call.arguments for call in self.calls)]))
+
+    @property
     def message(self) -> Message:
         """The assistant message, canonical: what the client will send back."""
         message: Message = {"role": "assistant", "content": self.content}

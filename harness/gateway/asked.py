@@ -1,8 +1,10 @@
 """What a client asked, kept beside the calls that answered it: for people, and for rendering it again (`harness.replay`).
 
-One document per call, in the order of the calls. `shared` messages are those that the call before was asked too, `messages`
-the others. `tools` stand where they are not those of the call before. `call_ids` are the ids under which the client was given the
-answer's calls. A raw prompt is its `text`; one of token ids is in the call itself, and leaves nothing to render.
+One document per call, in the order of the calls. `number` is the call's place among the answers, by time, and `after` how many
+of them had been given when its prompt was laid: with these, and without a clock, each prompt can be laid again of what there
+was then. `shared` messages are those that the call before was asked too, `messages` the others. `tools` stand where they are
+not those of the call before. `call_ids` are the ids under which the client was given the answer's calls. A raw prompt is
+its `text`; one of token ids is in the call itself, and leaves nothing to render.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ _READING = ("read_calls", "one_call", "stop", "text")
 """What decides how the answer was read, beside messages and tools."""
 
 
-def keep(asked: Sequence[tuple[Ask, Answer]]) -> list[dict[str, Any]]:
-    """JSON-ready documents; see above."""
+def keep(asked: Sequence[tuple[Ask, Answer]], order: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """JSON-ready documents; see above. order: number and after of each."""
     before, found = Ask(), []
-    for ask, answer in asked:
+    for (ask, answer), (number, after) in zip(asked, order, strict=True):
         pairs = zip(before.messages, ask.messages, strict=False)
         shared = next((k for k, (old, new) in enumerate(pairs) if not same(old, new)), None)
         shared = min(len(before.messages), len(ask.messages)) if shared is None else shared
-        one: dict[str, Any] = {"shared": shared, "messages": list(ask.messages[shared:])}
+        one: dict[str, Any] = {"number": number, "after": after, "shared": shared}
+        one["messages"] = list(ask.messages[shared:])
         if not same(ask.tools, before.tools):
             one["tools"] = list(ask.tools)
         one |= {name: getattr(ask, name) for name in _READING if getattr(ask, name)}
@@ -53,3 +56,13 @@ def kept(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Ask, list[str
             stop=tuple(one.get("stop", ())),
         )
         yield before, one.get("call_ids", [])
+
+
+def order(documents: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Number and after of each document. Raises ValueError where these are no order."""
+    found: list[tuple[Any, Any]] = [(one.get("number"), one.get("after")) for one in documents]
+    if not all(type(number) is int and type(after) is int and 0 <= after <= number for number, after in found):
+        raise ValueError("a request has no place among the others")
+    if sorted(number for number, _ in found) != list(range(len(found))):
+        raise ValueError("two requests have the same place")
+    return found

@@ -9,7 +9,9 @@ keys), and where there is one, the exact ids of that reply stand in the prompt. 
     a turn that was never sampled here   (an example, a turn the agent has altered) rendered by the template
 
 and an agent that only appends gets prompts that are the previous prompt + generation + new tokens. One that rewrites its
-history gets another prompt, laid of the same pieces. Prompts are remembered by their messages, so a turn costs its own length.
+history gets another prompt, laid of the same pieces. Prompts that were answered are remembered by their messages, so a turn
+costs its own length. A request that has no answer leaves nothing behind: what a prompt is laid of depends on the answers
+before it, and on nothing else.
 """
 
 from __future__ import annotations
@@ -31,12 +33,22 @@ from harness.gateway.refusal import unusable
 from harness.render import GuardedRenderer, RenderError, assistant_turn, extend
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """token_ids: int32[P]. replies: ids of the answers that stand in it as they were sampled."""
+
+    token_ids: Int32Array
+    replies: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """A reply as sampled. depth: how many assistant turns stood before it."""
+    """A reply as sampled. id: the answer's. prefix: mark of what it answered. depth: how many assistant turns that had."""
 
+    id: str
     token_ids: list[int]
     call_ids: frozenset[str]
+    prefix: bytes
     depth: int
 
 
@@ -46,31 +58,32 @@ class Conversation:
     def __init__(self, renderer: GuardedRenderer) -> None:
         self._renderer = renderer
         self._replies: dict[str, list[_Reply]] = {}
-        self._laid: dict[bytes, Int32Array] = {}
-        self._texts: list[tuple[str, list[int]]] = []
+        self._laid: dict[bytes, Prompt] = {}
+        self._texts: list[tuple[str, Prompt]] = []
 
-    def render(self, ask: Ask) -> list[int]:
-        """The prompt of a request. Raises Refusal where the template will not have it."""
+    def render(self, ask: Ask) -> Prompt:
+        """The prompt of a request, ready to be answered. Raises Refusal where the template will not have it."""
         if ask.token_ids is not None:
-            return list(ask.token_ids)
+            return Prompt(np.asarray(ask.token_ids, np.int32))
         if ask.text is not None:
-            return self.raw_prompt(ask.text)
-        return self.prompt(ask.messages, ask.tools)
+            return self._raw(ask.text)
+        return self._chat(ask.messages, ask.tools)
 
-    def take(self, ask: Ask, answer: Answer) -> None:
-        """Its answer was sampled."""
+    def take(self, ask: Ask, prompt: Prompt, answer: Answer) -> None:
+        """A request was answered: what goes on from it is laid on its prompt and the ids of its answer."""
+        sampled = answer.generation.token_ids.tolist()
         if ask.messages:
-            self.remember(answer, sum(message["role"] == "assistant" for message in ask.messages))
+            prefix, depth = mark(ask), sum(message["role"] == "assistant" for message in ask.messages)
+            self._laid.setdefault(prefix, prompt)
+            reply = _Reply(answer.id, sampled, frozenset(call.id for call in answer.calls), prefix, depth)
+            self._replies.setdefault(_meaning(answer.message), []).append(reply)
         elif ask.text is not None:
-            self.remember_text(ask.text, answer)
+            whole = _longer(prompt, sampled, answer.id)
+            self._texts.append((ask.text + self._renderer.decode(sampled), whole))
+            if sampled and sampled[-1] in self._renderer.get_stop_token_ids():  # the client may leave its text out
+                self._texts.append((ask.text + self._renderer.decode(sampled[:-1]), _longer(prompt, sampled[:-1])))
 
-    def lay(self, ask: Ask, prompt: Int32Array) -> None:
-        """What follows on this request goes on from `prompt`, whatever its messages are rendered to."""
-        if ask.messages:
-            self._laid[_marks(ask.messages, ask.tools)[-1]] = prompt
-
-    def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Token ids of a conversation, ready to be answered. Raises Refusal where the template will not have it."""
+    def _chat(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Prompt:
         if not messages or messages[-1]["role"] == "assistant":
             raise unusable("the last message must not be the assistant's: it is the one to be written", "messages")
         marks = _marks(messages, tools)
@@ -80,39 +93,30 @@ class Conversation:
         specs = [dict(tool) for tool in tools]
         try:
             if known is None:
-                known, ids = 0, self._first(messages[: edges[0]], specs)
-                self._laid[marks[edges[0]]] = np.asarray(ids, np.int32)
-            ids = self._laid[marks[edges[known]]].tolist()
+                known, ids, replies = 0, self._first(messages[: edges[0]], specs), set[str]()
+            else:
+                laid = self._laid[marks[edges[known]]]
+                ids, replies = laid.token_ids.tolist(), set(laid.replies)
             for depth, (turn, end) in enumerate(pairwise(edges[known:]), known):
-                ids, _ = extend(self._renderer, ids, self._turn(messages[turn], depth), messages[turn + 1 : end], specs)
-                self._laid[marks[end]] = np.asarray(ids, np.int32)
+                reply = self._sampled(messages[turn], marks[turn], depth)
+                said = self._written(messages[turn]) if reply is None else reply.token_ids
+                ids, _ = extend(self._renderer, ids, said, messages[turn + 1 : end], specs)
+                replies |= set() if reply is None else {reply.id}
         except RenderError as error:
             raise unusable(str(error), "messages") from error
         except Exception as error:  # a chat template raises what it likes: the client's conversation is what it refuses
             raise unusable(f"the model's chat template refuses this conversation: {error}", "messages") from error
-        return ids
+        return Prompt(np.asarray(ids, np.int32), frozenset(replies))
 
-    def raw_prompt(self, text: str) -> list[int]:
-        """Token ids of a raw prompt: the longest text sampled so far that it starts with, and the rest encoded."""
-        start, ids = max(
-            ((seen, ids) for seen, ids in self._texts if text.startswith(seen)),
+    def _raw(self, text: str) -> Prompt:
+        """The longest text sampled so far that this one starts with, and the rest encoded."""
+        start, prompt = max(
+            ((seen, prompt) for seen, prompt in self._texts if text.startswith(seen)),
             key=lambda one: len(one[0]),
-            default=("", []),
+            default=("", Prompt(np.zeros(0, np.int32))),
         )
         rest = text[len(start) :]
-        return [*ids, *(self._renderer.tokenizer.encode(rest, add_special_tokens=False) if rest else [])]
-
-    def remember(self, answer: Answer, depth: int) -> None:
-        """A reply to a chat request was sampled. depth: assistant turns before it."""
-        reply = _Reply(answer.generation.token_ids.tolist(), frozenset(call.id for call in answer.calls), depth)
-        self._replies.setdefault(_meaning(answer.message), []).append(reply)
-
-    def remember_text(self, prompt: str, answer: Answer) -> None:
-        """A reply to a raw prompt was sampled; the client may go on with or without the stop token's text."""
-        before, sampled = answer.prompt.tolist(), answer.generation.token_ids.tolist()
-        self._texts.append((prompt + self._renderer.decode(sampled), [*before, *sampled]))
-        if sampled and sampled[-1] in self._renderer.get_stop_token_ids():
-            self._texts.append((prompt + self._renderer.decode(sampled[:-1]), [*before, *sampled[:-1]]))
+        return _longer(prompt, self._renderer.tokenizer.encode(rest, add_special_tokens=False) if rest else [])
 
     def _first(self, messages: Sequence[Message], specs: list[dict[str, Any]]) -> list[int]:
         return self._renderer.render_ids(
@@ -121,18 +125,27 @@ class Conversation:
             add_generation_prompt=True,
         )
 
-    def _turn(self, message: Message, depth: int) -> list[int]:
-        """The ids of an assistant turn: those sampled, the template's own where the policy never said it."""
-        found = self._replies.get(_meaning(message), [])
-        if not found:
-            calls = [
-                (call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", ())
-            ]
-            return assistant_turn(self._renderer, message["content"], calls)
+    def _sampled(self, message: Message, prefix: bytes, depth: int) -> _Reply | None:
+        """The reply that an assistant turn is; None where the policy never said it."""
         ids = {call["id"] for call in message.get("tool_calls", ())}
-        # The same words may have been sampled twice; ids of calls say which is meant, then the place, then the time.
-        best = max(enumerate(found), key=lambda one: (bool(ids & one[1].call_ids), one[1].depth == depth, one[0]))
-        return best[1].token_ids
+        # The same words may have been sampled twice. Ids of calls say which is meant, then what it answered, then the place,
+        # then the time.
+        return max(
+            reversed(self._replies.get(_meaning(message), [])),
+            key=lambda reply: (bool(ids & reply.call_ids), reply.prefix == prefix, reply.depth == depth),
+            default=None,
+        )
+
+    def _written(self, message: Message) -> list[int]:
+        """The ids of an assistant turn that was never sampled: the template's own."""
+        calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", ())]
+        return assistant_turn(self._renderer, message["content"], calls)
+
+
+def _longer(prompt: Prompt, token_ids: list[int], *replies: str) -> Prompt:
+    """With more tokens, which are those of `replies`."""
+    ids = np.concatenate([prompt.token_ids, np.asarray(token_ids, np.int32)])
+    return Prompt(ids, prompt.replies | set(replies))
 
 
 def _meaning(message: Message) -> str:

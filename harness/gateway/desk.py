@@ -2,7 +2,7 @@
 
     POST   /episodes       {"task": ...}            a sandbox starts; the episode's key and all an agent needs to begin
     GET    /episodes/ID    ?wait=SECONDS            how it stands, and its trajectory once it is stored
-    DELETE /episodes/ID                             give it up; nothing is stored
+    DELETE /episodes/ID                             give it up; nothing is stored, unless it is being stored already
 
 These routes want the desk's own key: who registers episodes sees rewards, an agent does not. An episode ends when its agent says
 so (`POST /episode/finish` with the episode's key), when a budget is spent, or at its deadline.
@@ -23,6 +23,7 @@ from agentgym.errors import AgentGymError, InputError
 from agentgym.sandbox.protocol import SandboxBackend, SandboxError
 from agentgym.store import Store, Trajectory
 from agentgym.store.records import Termination
+from agentgym.store.validate import fits_column
 from agentgym.tasks.model import Task
 from harness.gateway.gateway import Gateway
 from harness.gateway.hosting import host_episode
@@ -36,11 +37,14 @@ from harness.render import GuardedRenderer
 
 @dataclass(slots=True, eq=False)
 class Hosted:
-    """One registered episode. opened: its session, once the sandbox runs. ends: with the stored trajectory."""
+    """One registered episode. opened: its session, once the sandbox runs. storing: from then on it is not given up. ends: with
+    the stored trajectory.
+    """
 
     id: str
     task: Task
     opened: asyncio.Future[Session]
+    storing: bool = False
     ends: asyncio.Task[Trajectory] = field(init=False)
 
 
@@ -72,17 +76,22 @@ class Desk:
         """Start an episode; returns when its sandbox runs. Raises Refusal."""
         if unknown := sorted(body.keys() - {"task", "seed", "group_id", "agent"}):
             raise unusable(f"no such fields: {', '.join(unknown)}", unknown[0])
-        seed, group, agent = body.get("seed"), body.get("group_id", ""), body.get("agent", self.profile.name)
+        name, seed = body.get("task"), body.get("seed")
+        group, agent = body.get("group_id", ""), body.get("agent", self.profile.name)
+        if not isinstance(name, str) or not name:
+            raise unusable(f"task must name one (got {name!r})", "task")
         if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63):
             raise unusable(f"seed must be a whole number from 0 (got {seed!r})", "seed")
-        if not isinstance(group, str) or len(group) > 64 or not isinstance(agent, str) or not 0 < len(agent) <= 64:
-            raise unusable("group_id and agent must be texts of up to 64 characters", "group_id")
-        if sum(not hosted.ends.done() for hosted in self._episodes.values()) >= self.capacity:
-            raise Refusal(429, f"{self.capacity} episodes are open already", code="too_many_episodes")
+        for field_, text, least in (("group_id", group, 0), ("agent", agent, 1)):
+            if not isinstance(text, str) or not least <= len(text) <= 64 or not fits_column(text):
+                raise unusable(f"{field_} must be a text of {least} to 64 characters that a database can hold", field_)
         try:
-            task = await asyncio.to_thread(self.find, str(body.get("task", "")))
+            task = await asyncio.to_thread(self.find, name)
         except InputError as error:
             raise unusable(str(error), "task") from error
+        # From here to where it is entered nothing else runs, so no two take the same place.
+        if sum(not hosted.ends.done() for hosted in self._episodes.values()) >= self.capacity:
+            raise Refusal(429, f"{self.capacity} episodes are open already", code="too_many_episodes")
         hosted = Hosted(uuid.uuid4().hex, task, asyncio.get_running_loop().create_future())
         hosted.ends = asyncio.create_task(self._run(hosted, seed, group, agent))
         self._episodes[hosted.id] = hosted
@@ -95,7 +104,7 @@ class Desk:
     async def state(self, id_: str, wait: float = 0.0) -> dict[str, Any]:
         """How an episode stands. wait: seconds to wait for its end."""
         hosted = self._hosted(id_)
-        await asyncio.wait({hosted.ends}, timeout=min(max(wait, 0.0), 600.0))
+        await asyncio.wait({hosted.ends}, timeout=min(max(0.0, wait), 600.0))
         if not hosted.ends.done():
             session = hosted.opened.result() if hosted.opened.done() else None
             acting = session is not None and session.key in self.gateway
@@ -121,16 +130,16 @@ class Desk:
 
     async def cancel(self, id_: str) -> dict[str, Any]:
         hosted = self._hosted(id_)
-        hosted.ends.cancel()
+        _give_up(hosted)
         await asyncio.wait({hosted.ends})
         return await self.state(id_)
 
     async def close(self) -> None:
         """Give up what is open; every sandbox is removed."""
-        running = [hosted.ends for hosted in self._episodes.values() if not hosted.ends.done()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        running = [hosted for hosted in self._episodes.values() if not hosted.ends.done()]
+        for hosted in running:
+            _give_up(hosted)
+        await asyncio.gather(*(hosted.ends for hosted in running), return_exceptions=True)
 
     async def _run(self, hosted: Hosted, seed: int | None, group: str, agent: str) -> Trajectory:
         image = await self.backend.ensure_image(hosted.task.image)
@@ -144,6 +153,7 @@ class Desk:
             return await until_finished(session)
 
         trajectory = await host_episode(setting, drive, self.gateway, own_sampling=self.own_sampling)
+        hosted.storing = True
         await asyncio.to_thread(self.store.add, trajectory, profile.document())
         return trajectory
 
@@ -151,6 +161,12 @@ class Desk:
         if id_ not in self._episodes:
             raise Refusal(404, f"no episode {id_!r} was registered here", code="not_found")
         return self._episodes[id_]
+
+
+def _give_up(hosted: Hosted) -> None:
+    """A write that has begun is not undone by anybody who stops waiting for it."""
+    if not hosted.storing:
+        hosted.ends.cancel()
 
 
 async def until_finished(session: Session) -> Termination:

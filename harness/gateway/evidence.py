@@ -5,9 +5,10 @@ therefore laid out by branch, not by time: a call continues the branch whose las
 with, token by token, and opens a new one (`REWRITTEN`) where there is none. A learner's sequences then are exactly the
 branches, each in one piece; when a call was made is in `started_at`.
 
-    delivered_fraction   share of the sampled tokens that were sent to a client
-    kept_fraction        share of the sampled tokens that stand, as sampled, in a later prompt; the last call of the episode has
-                         no prompt after it and counts as it was delivered
+    delivered_fraction   share of the sampled tokens that were sent to a client; of a stream that was cut, the share of its
+                         characters
+    kept_fraction        share of the sampled tokens that stand, as sampled, in the prompt of another call; the last call of the
+                         episode has no prompt after it and counts as it was delivered
 """
 
 from __future__ import annotations
@@ -22,24 +23,27 @@ import numpy as np
 from agentgym.store.records import ContextEvent, Int32Array, ModelCall
 from harness.gateway.ask import Answer, Ask
 from harness.gateway.asked import keep
+from harness.gateway.conversation import Prompt
 from harness.gateway.live import Live
 from harness.recorder import Recorder
-from harness.render import GuardedRenderer
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
     """One request and its answer, however often it was asked for.
 
-    ask: the request. task: ends with the answer. key: the client's idempotency key. live: for who reads along. clients: how many
-    wait for it or read it now. requests: how often it came. sent: characters of the reply handed to a client. whole: some client
-    got all of it. dropped: tokens sampled after a stop string.
+    ask: the request. task: ends with the answer. key: the client's idempotency key. live: for who reads along. prompt: once it
+    was laid, and after: how many answers the episode had by then. clients: how many wait for it or read it now. requests: how
+    often it came. sent: characters of the reply handed to a client. whole: some client got all of it. dropped: tokens sampled
+    after a stop string.
     """
 
     ask: Ask
     key: str | None = None
     live: Live | None = None
     task: asyncio.Task[Answer] = field(init=False)
+    prompt: Prompt | None = None
+    after: int = 0
     clients: int = 0
     requests: int = 1
     sent: int = 0
@@ -51,16 +55,12 @@ class Exchange:
         """Nobody has all of the answer, and nobody is getting it."""
         return not self.whole and self.clients == 0
 
-    def delivered(self, renderer: GuardedRenderer) -> int:
-        """Sampled tokens whose text was sent."""
-        sampled = self.task.result().generation.token_ids.tolist()
-        if self.whole:
-            return len(sampled)
-        low, high = 0, len(sampled) if self.sent else 0
-        while low < high:  # the longest prefix whose text lies within what was sent
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if len(renderer.decode(sampled[:middle])) <= self.sent else (low, middle - 1)
-        return low
+    @property
+    def delivered(self) -> int:
+        """Sampled tokens that were sent: of an answer that was sent in part, the share of its characters."""
+        answer = self.task.result()
+        count, characters = len(answer.generation.token_ids), max(1, answer.characters)
+        return count if self.whole else count * min(self.sent, characters) // characters
 
 
 def branches(calls: Sequence[ModelCall]) -> list[list[int]]:
@@ -93,7 +93,9 @@ def settle(record: Recorder, exchanges: Sequence[Exchange], *, errors: Sequence[
         "branches": len(found),
         "errors": list(errors[-10:]),
         "unfinished": unfinished,
-        "asked": keep([(exchanges[k].ask, exchanges[k].task.result()) for k in order]),
+        "asked": keep(
+            [(exchanges[k].ask, exchanges[k].task.result()) for k in order], [(k, exchanges[k].after) for k in order]
+        ),
     }
     calls = [record.calls[k] for k in order]
     record.calls[:] = [replace(call, context_event=_event(calls, k)) for k, call in enumerate(calls)]
@@ -110,10 +112,11 @@ def _event(calls: Sequence[ModelCall], k: int) -> ContextEvent:
 
 
 def _notes(record: Recorder, exchanges: Sequence[Exchange], ends: set[int]) -> dict[str, Any]:
-    renderer = record.setting.renderer
     sampled = [len(call.generation_token_ids) for call in record.calls]
-    delivered = [exchange.delivered(renderer) for exchange in exchanges]
-    kept = [0 if k in ends else count for k, count in enumerate(sampled)]
+    delivered = [exchange.delivered for exchange in exchanges]
+    laid = {reply for exchange in exchanges if exchange.prompt for reply in exchange.prompt.replies}
+    stands = [k not in ends or exchange.task.result().id in laid for k, exchange in enumerate(exchanges)]
+    kept = [count if stand else 0 for count, stand in zip(sampled, stands, strict=True)]
     kept[-1:] = delivered[-1:]
     total = sum(sampled)
     return {

@@ -7,7 +7,7 @@ Content is text (parts are joined), arguments of calls are objects, a tool messa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.gateway.ask import Message
@@ -46,26 +46,23 @@ def canonical(messages: object) -> tuple[Message, ...]:
 def text_of(content: object, where: str) -> str:
     """The text of a message's content: a string, nothing, or a list of text parts."""
     if content is None or isinstance(content, str):
-        return _sound(content or "", where)
+        return content or ""
     if not isinstance(content, list):
         raise unusable(f"{where}: content is neither text nor a list of parts", where)
     texts: list[str] = []
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in ("text", "input_text", "output_text", "refusal") or not isinstance(part.get("text", ""), str):
+        text = part.get("refusal" if kind == "refusal" else "text", "") if isinstance(part, dict) else None
+        if kind not in ("text", "input_text", "output_text", "refusal") or not isinstance(text, str):
             raise unusable(f"{where}: a content part of type {kind!r} is not supported: the policy reads text", where)
-        texts.append(part.get("text") or part.get("refusal") or "")
-    return _sound("".join(texts), where)
+        texts.append(text)
+    return "".join(texts)
 
 
-def canonical_tools(tools: object) -> tuple[dict[str, Any], ...]:
+def canonical_tools(tools: Sequence[object] | None) -> tuple[dict[str, Any], ...]:
     """Tool schemas in OpenAI's envelope, without fields that are not for the policy."""
-    if not tools:
-        return ()
-    if not isinstance(tools, list):
-        raise unusable("tools must be a list", "tools")
     found: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools):
+    for index, tool in enumerate(tools or ()):
         function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise unusable(f"tools[{index}] is not a function with a name", f"tools[{index}]")
@@ -76,7 +73,9 @@ def canonical_tools(tools: object) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _calls(calls: Iterable[object], where: str) -> list[Message]:
+def _calls(calls: object, where: str) -> list[Message]:
+    if not isinstance(calls, list):
+        raise unusable(f"{where}: tool_calls must be a list", where)
     found: list[Message] = []
     for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
@@ -87,7 +86,7 @@ def _calls(calls: Iterable[object], where: str) -> list[Message]:
             arguments = json.loads(arguments, strict=False) if isinstance(arguments, str) else arguments
         except (ValueError, RecursionError):
             arguments = None
-        if not isinstance(arguments, dict) or nested_deeper(arguments, DEEPEST):
+        if not isinstance(arguments, dict) or nested_deeper(arguments, DEEPEST) or not spelt(arguments):
             raise unusable(
                 f"{where}: the arguments of {function['name']!r} are no JSON object of at most {DEEPEST} levels", where
             )
@@ -98,11 +97,13 @@ def _calls(calls: Iterable[object], where: str) -> list[Message]:
     return found
 
 
-def _sound(text: str, where: str) -> str:
-    """Half a surrogate pair can be spelled in JSON but in no token."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise unusable(f"{where}: the text holds half of a surrogate pair", where)
-    return text
+def spelt(value: object) -> bool:
+    """Whether a value can be sent as JSON: Python's reader takes NaN and half of a surrogate pair, no token or UTF-8 has them."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def number(body: Mapping[str, Any], name: str, low: float, high: float, *, whole: bool = False) -> float | int | None:

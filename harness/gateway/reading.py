@@ -1,8 +1,9 @@
 """From what was sampled to what the client gets: prose, tool calls, and why it ended.
 
-A call that the parser cannot read is handed on as the text it is, so that the client's own handling of such turns applies and
-nothing of what the policy said is lost. Where a stop string was asked for, sampling ends with the first token that completes
-it: what an engine sampled after that token is cut off, which leaves exactly the record of an engine that had stopped there.
+A call that the parser cannot read, or that JSON cannot send, is handed on as the text it is, so that the client's own handling
+of such turns applies and nothing of what the policy said is lost. Where a stop string was asked for, sampling ends with the
+first token that completes one: what an engine sampled after that token is cut off, which leaves exactly the record of an engine
+that had stopped there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from renderers import ParsedToolCall, ToolCallParseStatus, ToolSpec
 
 from agentgym.store.records import FinishReason, Int32Array, VersionSpan
 from harness.gateway.ask import Answer, Ask, ToolCall
+from harness.gateway.messages import spelt
 from harness.policies.protocol import Generation
 from harness.render import GuardedRenderer
 
@@ -36,9 +38,9 @@ def read(ask: Ask, prompt: Int32Array, generation: Generation, renderer: Guarded
         if reasoning is not None or not (parsed.tool_calls or parsed.content == text.strip()):
             text = parsed.content  # without the markup around it
         if ask.read_calls and parsed.tool_calls:
-            readable = [call for call in parsed.tool_calls if call.status in _READABLE and call.name]
+            readable = [call for call in parsed.tool_calls if _readable(call)]
             if len(readable) <= 1 or not ask.one_call:
-                broken = [call.raw for call in parsed.tool_calls if call not in readable]
+                broken = [call.raw for call in parsed.tool_calls if not _readable(call)]
                 text = "\n".join([*filter(None, [parsed.content]), *broken])
                 calls = [_call(call) for call in readable]
     if stopped_by is not None:
@@ -50,13 +52,15 @@ def read(ask: Ask, prompt: Int32Array, generation: Generation, renderer: Guarded
 def cut_at_stop(
     generation: Generation, stops: tuple[str, ...], renderer: GuardedRenderer
 ) -> tuple[Generation, str | None]:
-    """The generation up to and including the token that completes the first stop string, and that string."""
+    """The generation up to and including the token that completes the first stop string, and that string: the one that ends
+    first, since an engine stops there.
+    """
     sampled = generation.token_ids.tolist()
     text = renderer.decode(sampled)
-    found = [(text.find(stop), stop) for stop in stops if stop in text]
+    found = [(text.find(stop) + len(stop), -len(stop), stop) for stop in stops if stop in text]
     if not found:
         return generation, None
-    _, stop = min(found)
+    *_, stop = min(found)
     low, high = 1, len(sampled)
     while low < high:  # the shortest prefix whose text holds it
         middle = (low + high) // 2
@@ -68,6 +72,10 @@ def cut_at_stop(
     )
     logprobs = np.asarray(generation.logprobs[:low], np.float32)
     return Generation(np.asarray(sampled[:low], np.int32), logprobs, spans, FinishReason.ABORT), stop
+
+
+def _readable(call: ParsedToolCall) -> bool:
+    return call.status in _READABLE and bool(call.name) and spelt([call.name, call.arguments])
 
 
 def _call(call: ParsedToolCall) -> ToolCall:

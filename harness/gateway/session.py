@@ -4,24 +4,26 @@ A request is answered by one call of the policy, recorded once, however often th
 
     the client went away before it had the answer   the generation goes on; the same request again gets its answer
     the client says that it asks again              (a retry header, an idempotency key) the same answer
-    the policy failed                               nothing was sampled and nothing is recorded; asking again tries again
+    the policy failed                               nothing was sampled and nothing is recorded; asking again tries again, and
+                                                    never takes an answer that an equal request was given
     the same request after a delivered answer       another sample: an agent may want several
 
 Budgets are the profile's. The first one that is spent ends the episode in the eyes of the record, and every further request is
-refused; the agent's own process may take its time to notice.
+refused; the agent's own process may take its time to notice. Requests run at once as long as the budget has room for all they
+may sample; one that might not fit beside the others waits for what they leave.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from agentgym.sandbox.protocol import SandboxError
 from agentgym.store.records import ContextEvent, Int32Array, Sampling, Step, Termination
@@ -52,6 +54,7 @@ class Session:
     _budget: Budget = field(init=False)
     _conversation: Conversation = field(init=False)
     _known: dict[str, list[Exchange]] = field(default_factory=dict)
+    _owed: Counter[str] = field(default_factory=Counter)
     _running: set[asyncio.Task[Answer]] = field(default_factory=set)
     _exchanges: list[Exchange] = field(default_factory=list)
     _failure: PolicyError | None = None
@@ -101,7 +104,7 @@ class Session:
         read along.
         """
         known = self._known.setdefault(ask.digest, [])
-        if (again := _asked_again(known, retry=retry, key=key)) is not None:
+        if (again := self._asked_again(ask.digest, retry=retry, key=key)) is not None:
             again.requests += 1
             return again
         exchange = Exchange(ask, key, Live(ask, self.place.setting.renderer) if live else None)
@@ -175,27 +178,48 @@ class Session:
 
     async def _answer(self, ask: Ask, exchange: Exchange) -> Answer:
         """Sample the answer and record the call; raises Refusal and PolicyError."""
-        if self.ended is not None:
-            raise _over(self.ended)
-        prompt = np.asarray(self._conversation.render(ask), np.int32)
-        if (spent := self._budget.exhausted(len(prompt))) is not None:
-            self._end(spent)
-            raise self._too_long(len(prompt)) if spent is Termination.CONTEXT_EXHAUSTED else _over(spent)
-        sampling = self.record.sampling() if self.own_sampling else ask.sampling(self.record.sampling())
-        room = self._budget.call_tokens(len(prompt))
-        started_at = time.time()
-        if exchange.live is not None:
-            exchange.live.begin(prompt)
-        generation = await self._generate(prompt, sampling, min(room, ask.max_tokens or room), exchange.live)
-        answer = read(ask, prompt, generation, self.place.setting.renderer)
-        if exchange.live is not None:
-            answer = replace(answer, id=exchange.live.id, created=exchange.live.created)
-        self.record.call(prompt, answer.generation, sampling, ContextEvent.APPEND, started_at)
-        self._budget.spend(len(answer.generation.token_ids))
-        exchange.dropped = len(generation.token_ids) - len(answer.generation.token_ids)
-        self._exchanges.append(exchange)
-        self._conversation.take(ask, answer)
-        return answer
+        laid = exchange.prompt = self._conversation.render(ask)
+        exchange.after = len(self._exchanges)
+        prompt = laid.token_ids
+        async with self._room(len(prompt), ask.max_tokens) as room:
+            sampling = self.record.next_sampling()
+            sampling = sampling if self.own_sampling else ask.sampling(sampling)
+            started_at = time.time()
+            if exchange.live is not None:
+                exchange.live.begin(prompt)
+            generation = await self._generate(prompt, sampling, room, exchange.live)
+            answer = read(ask, prompt, generation, self.place.setting.renderer)
+            if exchange.live is not None:
+                answer = replace(answer, id=exchange.live.id, created=exchange.live.created)
+            self.record.call(prompt, answer.generation, sampling, ContextEvent.APPEND, started_at)
+            self._budget.spend(len(answer.generation.token_ids))
+            exchange.dropped = len(generation.token_ids) - len(answer.generation.token_ids)
+            self._exchanges.append(exchange)
+            self._conversation.take(ask, laid, answer)
+            return answer
+
+    @contextlib.asynccontextmanager
+    async def _room(self, prompt_tokens: int, asked: int | None) -> AsyncIterator[int]:
+        """How many tokens may be sampled, set aside while the block runs. Waits where calls under way may need what is left;
+        raises Refusal where it is spent.
+        """
+        while True:
+            if self.ended is not None:
+                raise _over(self.ended)
+            if (spent := self._budget.exhausted(prompt_tokens)) is not None:
+                self._end(spent)
+                raise self._too_long(prompt_tokens) if spent is Termination.CONTEXT_EXHAUSTED else _over(spent)
+            room = self._budget.call_tokens(prompt_tokens)
+            room = min(room, asked or room)
+            if self._budget.fits(room):
+                break
+            others = {task for task in self._running if task is not asyncio.current_task()}
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        self._budget.held.append(room)
+        try:
+            yield room
+        finally:
+            self._budget.held.remove(room)
 
     async def _generate(self, prompt: Int32Array, sampling: Sampling, max_tokens: int, live: Live | None) -> Generation:
         setting = self.place.setting
@@ -234,11 +258,24 @@ class Session:
             self._failure = None
             return
         self._known[ask.digest].remove(exchange)
+        self._owed[ask.digest] += exchange.key is None
         self._errors.append(f"{type(error).__name__}: {error}")
         if isinstance(error, PolicyError):
             self._failure = error
         elif not isinstance(error, Refusal):
             self.fail(error)  # a bug of ours: nobody's verdict
+
+    def _asked_again(self, digest: str, *, retry: bool, key: str | None) -> Exchange | None:
+        """Which of the equal requests before, oldest first, this one repeats; None where it wants a sample of its own."""
+        known = self._known[digest]
+        if key is not None:
+            return next((exchange for exchange in known if exchange.key == key), None)
+        if abandoned := next((exchange for exchange in known if exchange.abandoned), None):
+            return abandoned
+        if retry and self._owed[digest]:  # it may be one that failed: what others were answered is not its answer
+            self._owed[digest] -= 1
+            return None
+        return known[-1] if retry and known else None
 
     def _too_long(self, tokens: int) -> Refusal:
         return Refusal(
@@ -252,14 +289,6 @@ class Session:
         if not self.place.setting.profile.tree_hashes:
             return None
         return await workspace_tree(self.place.live, self.place.setting.task.workdir)
-
-
-def _asked_again(known: list[Exchange], *, retry: bool, key: str | None) -> Exchange | None:
-    """Which of the equal requests before, oldest first, this one repeats; None where it wants a sample of its own."""
-    if key is not None:
-        return next((exchange for exchange in known if exchange.key == key), None)
-    abandoned = next((exchange for exchange in known if exchange.abandoned), None)
-    return known[-1] if abandoned is None and retry and known else abandoned
 
 
 def _over(ended: Termination) -> Refusal:

@@ -1,22 +1,20 @@
 """Re-rendering what another harness asked: the messages it sent, laid again as the gateway lays them.
 
-The gateway keeps the messages of each request beside the record (`harness.gateway.asked`). They are played again in the order
-of time: a request when it was made, its recorded answer when it was given, so that a turn finds the same replies as then. Each
-prompt is judged by itself, as for our own harness: what follows is laid on the recorded one.
+The gateway keeps the messages of each request beside the record, and which answers there were when its prompt was laid
+(`harness.gateway.asked`). They are played again in that order, so that a turn finds the same replies as then. Each prompt is
+judged by itself, as for our own harness: what follows is laid on the recorded one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from agentgym.errors import InputError
 from agentgym.store import Trajectory
 from agentgym.store.records import Int32Array, ModelCall
 from harness.gateway.ask import Answer, Ask
-from harness.gateway.asked import kept
-from harness.gateway.conversation import Conversation, mark
+from harness.gateway.asked import kept, order
+from harness.gateway.conversation import Conversation, Prompt, mark
 from harness.gateway.reading import read
 from harness.gateway.refusal import Refusal
 from harness.policies.protocol import Generation
@@ -43,33 +41,45 @@ def requests_of(trajectory: Trajectory) -> list[tuple[Ask, list[str]]]:
 
 
 def prompts_again(trajectory: Trajectory, renderer: GuardedRenderer) -> dict[int, Int32Array | Refusal]:
-    """The prompt that each call would get today, or why it would get none; calls with a prompt of token ids are left out."""
+    """The prompt that each call would get today, or why it would get none; calls with a prompt of token ids are left out.
+
+    Raises InputError where it was not kept what was asked, or in which order.
+    """
     asked = requests_of(trajectory)
     conversation = Conversation(renderer)
     found: dict[int, Int32Array | Refusal] = {}
     fresh: dict[bytes, Int32Array | Refusal] = {}
-    times = [(call.started_at, call.started_at + call.duration) for call in trajectory.calls]
-    order = [(start, True, k) for k, (start, _) in enumerate(times)] + [
-        (end, False, k) for k, (_, end) in enumerate(times)
-    ]
-    for _, begins, k in sorted(order):
+    for k, answered in _events(trajectory):
         (ask, call_ids), call = asked[k], trajectory.calls[k]
         if not (ask.messages or ask.text is not None):
             continue
-        if begins:
-            # A request that the conversation knows would get the prompt laid for it, which is the recorded one.
-            found[k] = fresh[mark(ask)] if ask.messages and mark(ask) in fresh else _prompt(conversation, ask)
-            if ask.messages:
-                fresh[mark(ask)] = found[k]
-            conversation.lay(ask, call.prompt_token_ids)
+        if answered:
+            conversation.take(ask, Prompt(call.prompt_token_ids), _answer(ask, call, call_ids, renderer))
+            fresh.setdefault(mark(ask), found[k])
         else:
-            conversation.take(ask, _answer(ask, call, call_ids, renderer))
+            # An equal request gets the prompt that was laid for the first, which here is the recorded one.
+            known = fresh.get(mark(ask)) if ask.messages else None
+            found[k] = _prompt(conversation, ask) if known is None else known
     return found
+
+
+def _events(trajectory: Trajectory) -> list[tuple[int, bool]]:
+    """Which call's prompt was laid (False) or answered (True), one after the other."""
+    try:
+        places = order(trajectory.metadata[FOREIGN]["asked"])
+    except ValueError as error:
+        raise InputError(
+            f"in which order the prompts of trajectory {trajectory.id[:8]} were made was not kept: {error}",
+            hint="--reexecute, --regrade and --rescore can be done for it",
+        ) from error
+    laid = [(after, False, k) for k, (_, after) in enumerate(places)]
+    answered = [(number, True, k) for k, (number, _) in enumerate(places)]
+    return [(k, what) for _, what, k in sorted(laid + answered)]
 
 
 def _prompt(conversation: Conversation, ask: Ask) -> Int32Array | Refusal:
     try:
-        return np.asarray(conversation.render(ask), np.int32)
+        return conversation.render(ask).token_ids
     except Refusal as refusal:
         return refusal
 

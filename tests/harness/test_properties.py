@@ -2,9 +2,10 @@
 
 Two machines are driven at random with the real renderer: an episode of our own loop (with its compactions), and one of the
 gateway (branches, rewritten histories, retries, requests side by side). Behind both is a policy that keeps what it was really
-asked and what it really answered; the stored record must be that, byte for byte, and pass the check that proves a store.
-Generations are empty, one token, long, cut, full of control tokens, good calls; weights change before and within them, and
-versions go on rising; episodes and requests are cancelled wherever they happen to be.
+asked and what it really answered; the stored record must be that, byte for byte, and pass the check that proves a store. The
+prompts of the gateway can also be laid again, equal, of what it kept. Generations are empty, one token, long, cut, full of
+control tokens, good calls; weights change before and within them, and versions go on rising; episodes and requests are
+cancelled wherever they happen to be.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from harness.policies.protocol import Generation, PolicyError
 from harness.profile import ContextPolicy, Profile, load_profile
 from harness.recorder import Recorder, Setting
 from harness.render import GuardedRenderer, assistant_turn
+from harness.replay.foreign import prompts_again
 from harness.workplace import Workplace
 
 RANDOM = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -368,6 +370,10 @@ def test_an_episode_of_the_gateway(turns, play, ends, renderer, task, store) -> 
         assert found.total() == len(policy.kept)
     else:
         assert found == Counter(told(policy)), "each generation is recorded once, however often it was asked for"
+    again = prompts_again(trajectory, renderer)
+    assert {k: again[k].tolist() for k in again} == {  # type: ignore[union-attr]
+        k: call.prompt_token_ids.tolist() for k, call in enumerate(trajectory.calls)
+    }, "each prompt can be laid again of what was kept"
 
 
 def _begins(one: tuple[Any, ...], whole: tuple[Any, ...]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.gateway.api.chat import sampling, usage
 from harness.gateway.api.dialect import Body, Event, Served, check_parameters, pieces
 from harness.gateway.ask import Answer, Ask
-from harness.gateway.messages import number, strings, text_of
+from harness.gateway.messages import number, strings
 from harness.gateway.refusal import Refusal, unusable
 
 _KNOWN = frozenset(
@@ -56,7 +56,7 @@ class Completions:
             prompt = prompt[0]
         shared: dict[str, Any] = {"max_tokens": most, "stop": strings(body, "stop"), **sampling(body)}
         if isinstance(prompt, str) and prompt:
-            return Ask(text=text_of(prompt, "prompt"), **shared)
+            return Ask(text=prompt, **shared)
         if isinstance(prompt, list) and prompt and all(type(token) is int and 0 <= token < 1 << 31 for token in prompt):
             return Ask(token_ids=tuple(prompt), **shared)
         raise unusable("prompt must be one text, or one list of token ids, and not empty", "prompt")

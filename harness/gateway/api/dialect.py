@@ -8,13 +8,22 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.gateway.ask import Answer, Ask
-from harness.gateway.refusal import Refusal, unsupported
+from harness.gateway.refusal import Refusal, unsupported, unusable
 from harness.render import GuardedRenderer
 
 Body = Mapping[str, Any]
 
 SILENT = frozenset({"model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
 """Parameters that say nothing about what is sampled."""
+
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "tools": (list, "a list"),
+    "stream_options": (dict, "an object"),
+    "stream": (bool, "true or false"),
+    "return_token_ids": (bool, "true or false"),
+    "parallel_tool_calls": (bool, "true or false"),
+}
+"""What a parameter must be that is the same in every API, and is read as it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class Dialect(Protocol):
 
 
 def check_parameters(body: Body, known: frozenset[str], fixed: Mapping[str, tuple[object, ...]]) -> None:
-    """Refuse parameters that nobody here knows, and values other than those that change nothing.
+    """Refuse parameters that nobody here knows, values of another kind, and others than those that change nothing.
 
     fixed: values a parameter may have because they are what happens anyway.
     """
@@ -69,6 +78,8 @@ def check_parameters(body: Body, known: frozenset[str], fixed: Mapping[str, tupl
                 raise unsupported(name, value, f"only {allowed} can be had from a token-exact policy")
         elif name not in known and name not in SILENT and value is not None:
             raise unsupported(name, value, "no such parameter")
+        elif name in _KINDS and value is not None and not isinstance(value, _KINDS[name][0]):
+            raise unusable(f"{name} must be {_KINDS[name][1]} (got {value!r})", name)
 
 
 PIECE = 12

@@ -75,7 +75,7 @@ class AnthropicMessages:
         for index, block in enumerate(_blocks(answer)):
             kind = block["type"]
             if kind == "tool_use":
-                text, opened = json.dumps(block["input"]), {**block, "input": {}}
+                text, opened = json.dumps(block["input"], ensure_ascii=False), {**block, "input": {}}
                 delta, field = "input_json_delta", "partial_json"
             else:
                 text, opened = block[kind], {**block, kind: ""}

@@ -10,6 +10,7 @@ import pytest
 from agentgym.store.records import ContextEvent
 from agentgym.store.sequences import sequences
 from agentgym.store.validate import faults
+from harness.policies.protocol import PolicyError
 from harness.render import assistant_turn
 
 from .conftest import TOOL
@@ -101,6 +102,46 @@ async def test_conversations_that_alternate_are_each_one_sequence(chat, typist, 
     assert faults(trajectory) == []
 
 
+async def test_equal_words_of_two_conversations_stay_each_where_they_were_sampled(chat, typist, record) -> None:
+    """Given replies whose texts differ by white space only, each conversation goes on from the ids of its own."""
+    histories = [[{"role": "system", "content": name}, FIRST[1]] for name in "ab"]
+    sampled = [typist.say("ok"), typist.say("ok\n")]
+    for history in histories:
+        message = (await chat(history))["choices"][0]["message"]
+        history += [message, {"role": "user", "content": "more"}]
+    for k, history in enumerate(histories):
+        typist.say("done")
+        await chat(history)
+        edge = len(typist.prompts[k])
+        assert typist.prompts[2 + k][: edge + len(sampled[k])] == [*typist.prompts[k], *sampled[k]]
+    assert (await record()).metadata["gateway"]["branches"] == 2
+
+
+async def test_replies_under_a_system_prompt_that_changes_are_kept(chat, typist, record) -> None:
+    """No prompt goes on from the one before, and yet each holds all the replies before it as they were sampled."""
+    history: list = []
+    for turn in range(3):
+        typist.say(f"answer {turn}")
+        history.append({"role": "user", "content": f"question {turn}"})
+        answer = await chat([{"role": "system", "content": f"It is {turn} o'clock."}, *history])
+        history.append(answer["choices"][0]["message"])
+    notes = (await record()).metadata["gateway"]
+    assert (notes["branches"], notes["kept_fraction"]) == (3, 1.0)
+
+
+async def test_a_reply_that_stands_only_in_a_prompt_nobody_answered_is_not_kept(
+    client, chat, typist, session, record
+) -> None:
+    dropped = typist.say("One.")
+    message = (await chat(FIRST))["choices"][0]["message"]
+    typist.fail(PolicyError("down"))
+    body = {"messages": [*FIRST, message, {"role": "user", "content": "And?"}]}
+    assert (await client.post("/v1/chat/completions", json=body)).status_code == 502
+    last = typist.say("Two.")
+    await chat(FIRST)
+    assert (await record()).metadata["gateway"]["kept_fraction"] == len(last) / (len(dropped) + len(last))
+
+
 async def test_a_turn_the_policy_never_said_is_rendered_and_never_trained(chat, typist, renderer, record) -> None:
     example = {"role": "assistant", "content": "An <|im_end|> example.", "tool_calls": None}
     said = typist.say("Mine.")
@@ -119,6 +160,36 @@ async def test_a_call_that_cannot_be_read_is_handed_on_as_text(chat, typist, ren
     assert choice["finish_reason"] == "stop"
     assert choice["message"]["content"] == text
     assert "tool_calls" not in choice["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        r'{"name": "bash", "arguments": {"command": "\ud800"}}',
+        r'{"name": "bash", "arguments": {"\ud800": 1}}',
+        r'{"name": "\ud800", "arguments": {}}',
+        '{"name": "bash", "arguments": {"command": NaN}}',
+        '{"name": "bash", "arguments": {"command": 1e999}}',
+    ],
+)
+async def test_a_call_that_json_cannot_send_is_handed_on_as_text(client, typist, renderer, record, call, path, stream):
+    typist.turns.append(
+        [*renderer.tokenizer.encode(f"<tool_call>{call}</tool_call>"), renderer.get_stop_token_ids()[0]]
+    )
+    tool = TOOL["function"]
+    tools = {"/v1/responses": {"type": "function", **tool}, "/v1/messages": {"name": "bash", "input_schema": {}}}
+    said = {"input": "Hello."} if path == "/v1/responses" else {"messages": FIRST[1:]}
+    limit = {"max_tokens": 200} if path == "/v1/messages" else {}
+    response = await client.post(path, json={"tools": [tools.get(path, TOOL)], "stream": stream, **said, **limit})
+    assert response.status_code == 200
+    if stream:
+        lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: {")]
+        assert all("error" not in json.loads(line) or not json.loads(line)["error"] for line in lines)
+    else:
+        assert json.dumps(f"<tool_call>{call}</tool_call>")[1:-1] in json.dumps(response.json())
+    assert len((await record()).calls) == 1
 
 
 async def test_without_tools_a_turn_is_its_text(chat, typist) -> None:
@@ -141,6 +212,14 @@ async def test_a_stop_string_ends_the_record_where_it_ends_the_text(chat, typist
     (sequence,) = sequences(trajectory)
     assert sequence.action_count == len(trajectory.calls[0].generation_token_ids) + len(again)
     assert trajectory.metadata["gateway"]["dropped_tokens"] > 0
+
+
+async def test_of_several_stop_strings_the_one_that_is_complete_first_ends_it(chat, typist, renderer, record) -> None:
+    """Even where another begins before it: an engine that has seen "c" samples no more."""
+    typist.say("b c d e f g")
+    (choice,) = (await chat(FIRST, stop=["b c d e f", "c"]))["choices"]
+    assert choice["message"]["content"] == "b "
+    assert renderer.decode((await record()).calls[0].generation_token_ids.tolist()) == "b c"
 
 
 async def test_the_token_limit_is_a_finish_reason(chat, typist, record) -> None:

@@ -12,6 +12,8 @@ import pytest
 from agentgym.store.records import Termination
 from harness.gateway.api.chat import Chat
 from harness.gateway.api.dialect import Served
+from harness.gateway.api.messages import AnthropicMessages
+from harness.gateway.api.responses import Responses
 from harness.gateway.delivery import _stream, deliver
 from harness.policies.protocol import PolicyError
 
@@ -110,6 +112,19 @@ async def test_a_stream_that_is_cut_is_recorded_once_with_what_was_taken(typist,
     assert taken.startswith(session.place.setting.renderer.decode(sampled[:delivered]))
 
 
+@pytest.mark.parametrize("dialect", [Chat(), Responses(), AnthropicMessages()], ids=lambda one: type(one).__name__)
+async def test_of_a_call_that_is_cut_what_the_client_read_is_delivered(typist, session, record, dialect) -> None:
+    """Whatever the API, and however JSON would have to spell it: a quarter of the arguments is a quarter."""
+    typist.say("", ("bash", {"command": "日本" * 90}))
+    exchange = session.ask(Chat().read(BODY | {"tools": [TOOL]}))
+    answer = await exchange.task
+    parts = [
+        event.chars for event in dialect.events({}, answer, Served("m", session.place.setting.renderer)) if event.chars
+    ]
+    exchange.sent = sum(parts[: len(parts) // 4])
+    assert (await record()).metadata["gateway"]["delivered_fraction"] == pytest.approx(0.25, abs=0.05)
+
+
 async def test_a_stream_that_is_closed_while_it_waits_may_be_asked_for_again(client, chat, typist, record) -> None:
     typist.say("late")
     typist.hold.clear()
@@ -138,6 +153,13 @@ async def test_a_client_that_says_it_asks_again_gets_the_same(client, typist, re
         ids.add((await client.post("/v1/chat/completions", json=BODY, headers=headers)).json()["id"])
     assert len(ids) == 1
     assert len((await record()).calls) == 1
+
+
+async def test_an_empty_key_is_none(client, typist, record) -> None:
+    typist.say("one"), typist.say("two")
+    for _ in range(2):
+        await client.post("/v1/chat/completions", json=BODY, headers={"Idempotency-Key": ""})
+    assert len((await record()).calls) == 2
 
 
 async def test_a_key_is_remembered_however_many_came_between(client, typist, record) -> None:
@@ -204,7 +226,31 @@ async def test_equal_requests_at_once_are_samples_of_their_own(chat, typist, rec
     await asyncio.sleep(0.3)
     typist.hold.set()
     assert {(await one)["choices"][0]["message"]["content"] for one in both} == {"one", "two"}
-    assert len((await record()).calls) == 2
+    seeds = [call.sampling.seed for call in (await record()).calls]
+    assert len(set(seeds)) == 2
+
+
+async def test_a_retry_after_a_failure_never_takes_the_answer_of_an_equal_request(client, typist, record) -> None:
+    """Two at once, of which one fails, and one before them; when each has been asked again, all answers are their own."""
+
+    async def ask(retry: int = 0):
+        response = await client.post("/v1/chat/completions", json=BODY, headers={"x-stainless-retry-count": str(retry)})
+        return response.json()["choices"][0]["message"]["content"] if response.status_code == 200 else None
+
+    typist.say("before")
+    assert await ask() == "before"
+    typist.fail(PolicyError("down")), typist.fail(PolicyError("down")), typist.say("beside")
+    typist.hold.clear()
+    asked = []
+    for _ in range(3):
+        asked.append(asyncio.create_task(ask()))
+        await asyncio.sleep(0.2)
+    typist.hold.set()
+    assert [await one for one in asked] == [None, None, "beside"]
+    typist.fail(PolicyError("still down")), typist.say("first"), typist.say("second")
+    assert [await ask(1), await ask(1), await ask(2)] == [None, "first", "second"]
+    assert await ask(1) == "second", "nothing is owed any more, so this one had its answer"
+    assert len((await record()).calls) == 4
 
 
 async def test_a_policy_that_fails_is_a_server_error_and_nothing_is_recorded(

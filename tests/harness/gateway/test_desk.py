@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import httpx
@@ -104,6 +105,36 @@ async def test_what_is_given_up_leaves_nothing(offered, task) -> None:
         assert offered.store.count() == 0
 
 
+async def test_what_is_being_stored_is_not_given_up(offered, task, typist, monkeypatch) -> None:
+    """Whoever gives an episode up is told what the store holds."""
+    begun, go_on = threading.Event(), threading.Event()
+    async with offered as call:
+        _, episode = await call("POST", "/episodes", task=task.id)
+        add = offered.store.add
+
+        def slow(*given):
+            begun.set()
+            go_on.wait(60)
+            return add(*given)
+
+        monkeypatch.setattr(offered.store, "add", slow)
+        typist.say("I will.")
+        await call("POST", "/v1/chat/completions", episode["key"], messages=[{"role": "user", "content": "Go."}])
+        await call("POST", "/episode/finish", episode["key"])
+        await asyncio.to_thread(begun.wait, 120)
+        given_up = asyncio.create_task(call("DELETE", f"/episodes/{episode['id']}"))
+        await asyncio.sleep(0.3)
+        go_on.set()
+        assert (await given_up)[1]["status"] == "stored"
+        assert offered.store.count() == 1
+
+
+async def test_no_more_are_open_at_once_than_there_is_room_for(offered, task) -> None:
+    async with offered as call:
+        answers = await asyncio.gather(*(call("POST", "/episodes", task=task.id) for _ in range(3)))
+        assert sorted(status for status, _ in answers) == [201, 429, 429]
+
+
 async def test_registering_wants_the_desks_key_and_a_known_task(offered, task) -> None:
     async with offered as call:
         for method, path in (("POST", "/episodes"), ("GET", "/episodes/x"), ("DELETE", "/episodes/x")):
@@ -111,6 +142,9 @@ async def test_registering_wants_the_desks_key_and_a_known_task(offered, task) -
             assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
         assert (await call("POST", "/episodes", task="nosuch"))[1]["error"]["param"] == "task"
         assert (await call("POST", "/episodes", task=task.id, seed="x"))[1]["error"]["param"] == "seed"
+        assert (await call("POST", "/episodes", task=5))[1]["error"]["param"] == "task"
+        for odd in ({"group_id": "g\0"}, {"group_id": "g" * 65}, {"agent": "a\0"}, {"agent": ""}):
+            assert (await call("POST", "/episodes", task=task.id, **odd))[1]["error"]["param"] == next(iter(odd))
         assert (await call("POST", "/episodes", task=task.id, colour="red"))[1]["error"]["param"] == "colour"
         assert (await call("GET", "/episodes/nosuch"))[0] == 404
 

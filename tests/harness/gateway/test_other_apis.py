@@ -130,13 +130,22 @@ async def test_anthropics_messages(client, typist, session, record) -> None:
         ("/v1/messages", {"messages": [{"role": "user", "content": "x"}]}, "max_tokens must be given"),
         ("/v1/messages", {"max_tokens": 5, "messages": [{"role": "system", "content": "x"}]}, "user or assistant"),
         ("/v1/messages", {"max_tokens": 5, "messages": [], "thinking": {"type": "enabled"}}, "thinking"),
+        (
+            "/v1/messages",
+            {"max_tokens": 5, "messages": [{"role": "user", "content": "x"}], "tools": 5},
+            "tools must be",
+        ),
+        ("/v1/responses", {"input": "x", "tools": True}, "tools must be"),
+        ("/v1/responses", {"input": "x", "metadata": {"a": "\ud800"}}, "surrogate"),
+        ("/v1/responses", {"input": "x", "metadata": {"a": float("nan")}}, "NaN"),
+        ("/v1/completions", {"prompt": "x", "stream": True, "stream_options": "x"}, "stream_options must be"),
         ("/v1/responses", {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
         ("/v1/responses", {"input": [{"type": "item_reference", "id": "x"}]}, "item_reference"),
         ("/v1/completions", {"prompt": "x", "best_of": 3}, "best_of"),
     ],
 )
 async def test_what_cannot_be_had_is_refused_in_the_apis_own_shape(client, path, body, says) -> None:
-    response = await client.post(path, json=body)
+    response = await client.post(path, content=json.dumps(body))
     assert response.status_code == 400
     document = response.json()
     assert says in document["error"]["message"]

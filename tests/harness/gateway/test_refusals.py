@@ -12,12 +12,14 @@ import pytest
 
 from agentgym.store.records import Termination
 from harness.gateway.session import Session
+from harness.policies.protocol import PolicyError
 from harness.profile import Limits
 from harness.workplace import HarnessError
 
 FIRST = [{"role": "user", "content": "Hello."}]
 DEEP = functools.reduce(lambda inner, _: {"in": [inner]}, range(200), {})
 DEEP_CALL = {"name": "bash", "arguments": json.dumps(DEEP)}
+UNSENDABLE_CALL = {"function": {"name": "bash", "arguments": '{"command": "\\ud800"}'}}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,17 @@ DEEP_CALL = {"name": "bash", "arguments": json.dumps(DEEP)}
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0]"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages[0]"),
         ({"messages": [*FIRST, {"role": "assistant", "content": "half a"}]}, "messages"),
-        ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0]"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, None),
+        ({"zz\ud800": 1}, None),
+        ({"metadata": {"a": float("nan")}}, None),
+        ({"stream": "yes"}, "stream"),
+        ({"stream": True, "stream_options": "x"}, "stream_options"),
+        ({"return_token_ids": 1}, "return_token_ids"),
+        ({"parallel_tool_calls": 0}, "parallel_tool_calls"),
+        ({"tools": 5}, "tools"),
+        ({"messages": [{"role": "user", "content": [{"type": "refusal", "refusal": 5}]}]}, "messages[0]"),
+        ({"messages": [*FIRST, {"role": "assistant", "tool_calls": 5}, *FIRST]}, "messages[1]"),
+        ({"messages": [*FIRST, {"role": "assistant", "tool_calls": [UNSENDABLE_CALL]}, *FIRST]}, "messages[1]"),
         ({"metadata": DEEP}, None),
         ({"messages": [*FIRST, {"role": "assistant", "tool_calls": [{"function": DEEP_CALL}]}, *FIRST]}, "messages[1]"),
     ],
@@ -70,6 +82,12 @@ async def test_a_body_that_is_no_json_object(client, data) -> None:
     response = await client.post("/v1/chat/completions", content=data)
     assert response.status_code == 400
     assert "JSON" in response.json()["error"]["message"]
+
+
+async def test_a_retry_count_of_any_length(client, typist) -> None:
+    typist.say("ok")
+    headers = {"x-stainless-retry-count": "9" * 5000}
+    assert (await client.post("/v1/chat/completions", json={"messages": FIRST}, headers=headers)).status_code == 200
 
 
 async def test_a_body_that_is_too_large(client, gateway) -> None:
@@ -122,6 +140,24 @@ async def test_a_spent_budget_ends_the_episode_and_says_so(client, chat, typist,
         response = await client.post("/v1/chat/completions", json={"messages": [*FIRST, *FIRST]})
         assert (response.status_code, response.json()["error"]["code"]) == (403, "episode_over")
     assert session.verdict(Termination.SUBMITTED) is Termination.MAX_STEPS
+
+
+@pytest.mark.parametrize("limits", [{"max_turns": 2}, {"max_tokens": 6, "max_tokens_per_turn": 3}], ids=str)
+async def test_requests_at_once_stay_within_the_budget(client, typist, limited, record, limits) -> None:
+    """The third waits for what the first two leave; one that fails leaves all of it."""
+    session = limited(**limits)
+    typist.fail(PolicyError("down"))
+    for _ in range(3):
+        typist.say("a long answer that goes on")
+    typist.hold.clear()
+    asked = [asyncio.create_task(client.post("/v1/chat/completions", json={"messages": FIRST})) for _ in range(4)]
+    await asyncio.sleep(0.5)
+    assert (len(typist.prompts), session.ended) == (2, None)
+    typist.hold.set()
+    assert sorted([(await one).status_code for one in asked]) == [200, 200, 403, 502]
+    assert session.ended in (Termination.MAX_STEPS, Termination.MAX_TOKENS)
+    await session.close()
+    assert len(session.record.calls) == 2
 
 
 async def test_a_conversation_that_no_longer_fits(client, limited, typist) -> None:

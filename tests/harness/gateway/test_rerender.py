@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from agentgym.store import Store
 from agentgym.store.records import FinishReason
 from harness.gateway.ask import Answer, Ask
 from harness.gateway.asked import keep, kept
-from harness.policies.protocol import Generation
+from harness.policies.protocol import Generation, PolicyError
 from harness.replay import fork, rerender
 from harness.replay.transcript import Transcriber
 
@@ -76,6 +78,57 @@ async def test_an_equal_request_is_compared_with_what_is_rendered_not_with_the_f
     assert [one.call_index for one in report.differences] == [0, 1]
 
 
+async def test_the_order_of_requests_needs_no_clock(
+    chat, typist, record, task, profile, renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a clock that was set back between two calls, the second still finds the answer of the first."""
+    typist.say("ok\n")
+    await chat([USER])
+    now = time.time()
+    monkeypatch.setattr("harness.gateway.session.time.time", lambda: now - 60)
+    typist.say("done")
+    await chat([USER, {"role": "assistant", "content": "ok"}, USER])
+    report = rerender(await record(), task, profile, renderer)
+    assert (report.calls, report.identical) == (2, 2)
+
+
+async def test_a_request_that_failed_leaves_nothing_laid(client, chat, typist, record, task, profile, renderer) -> None:
+    """Its example turn is what the policy then says; asked again, the prompt has what was sampled, then and today."""
+    longer = [USER, {"role": "assistant", "content": "ok"}, USER]
+    typist.fail(PolicyError("down"))
+    assert (await client.post("/v1/chat/completions", json={"messages": longer})).status_code == 502
+    sampled = typist.say("ok\n")
+    await chat([USER])
+    typist.say("done")
+    await chat(longer)
+    edge = len(typist.prompts[1])
+    assert typist.prompts[2][edge : edge + len(sampled)] == sampled
+    report = rerender(await record(), task, profile, renderer)
+    assert (report.calls, report.identical) == (2, 2)
+
+
+async def test_equal_requests_at_once_are_laid_of_what_each_of_them_found(
+    chat, typist, record, task, profile, renderer
+) -> None:
+    """Between the two the policy says the words that both bring as an example."""
+    longer = [USER, {"role": "assistant", "content": "ok"}, USER]
+    typist.say("one")
+    typist.hold.clear()
+    first, held = asyncio.create_task(chat(longer)), typist.hold
+    await asyncio.sleep(0.3)
+    typist.hold = asyncio.Event()
+    typist.hold.set()
+    typist.say("ok\n")
+    await chat([USER])
+    typist.say("two")
+    await chat(longer)
+    assert typist.prompts[0] != typist.prompts[2]
+    held.set()
+    await first
+    report = rerender(await record(), task, profile, renderer)
+    assert (report.calls, report.identical) == (3, 3)
+
+
 def test_what_was_asked_comes_back_as_it_was_written() -> None:
     """1 is not true, and a template shows the keys in their order."""
 
@@ -87,7 +140,7 @@ def test_what_was_asked_comes_back_as_it_was_written() -> None:
     nothing = np.zeros(0, np.int32)
     none = Generation(nothing, nothing.astype("float32"), (), FinishReason.ABORT)
     asked = [(ask(value), Answer(nothing, none, "", None, (), "stop")) for value in values]
-    again = [one.messages for one, _ in kept(json.loads(json.dumps(keep(asked))))]
+    again = [one.messages for one, _ in kept(json.loads(json.dumps(keep(asked, [(k, k) for k in range(len(asked))]))))]
     assert [json.dumps(one) for one in again] == [json.dumps(one.messages) for one, _ in asked]
 
 
@@ -118,6 +171,11 @@ async def test_what_cannot_be_done_is_refused_with_the_reason(chat, typist, reco
     made = await record()
     with pytest.raises(InputError, match="no record holds its state"):
         await fork(made, task, step=0, policy=typist, renderer=renderer, profile=profile, backend=None)
+    (asked,) = made.metadata["gateway"]["asked"]
+    for odd in ({}, {"number": 1, "after": 0}, {"number": 0, "after": 1}, {"number": "0", "after": 0}):
+        document = {key: value for key, value in asked.items() if key not in ("number", "after")} | odd
+        with pytest.raises(InputError, match="in which order"):
+            rerender(replace(made, metadata={"gateway": {"asked": [document]}}), task, profile, renderer)
     notes = {key: value for key, value in made.metadata["gateway"].items() if key != "asked"}
     with pytest.raises(InputError, match="kept nothing of what it sent"):
         rerender(replace(made, metadata={"gateway": notes}), task, profile, renderer)
