@@ -7,6 +7,7 @@ prompt is judged by itself, as for our own harness: what follows is laid on the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,10 +30,9 @@ FOREIGN = "gateway"
 def requests_of(trajectory: Trajectory) -> list[tuple[Ask, list[str]]]:
     """What was asked, by call, with the ids of the answers' calls. Raises InputError where it was not kept."""
     notes = trajectory.metadata[FOREIGN]
-    documents = notes.get("asked", ()) if isinstance(notes, dict) else ()
     try:
-        found = list(kept(documents))
-    except (AttributeError, KeyError, TypeError):  # an import may hold anything
+        found = list(kept(notes.get("asked", []) if isinstance(notes, Mapping) else []))
+    except ValueError:  # an import may hold anything
         found = []
     if len(found) != len(trajectory.calls):
         raise InputError(
