@@ -170,7 +170,7 @@ def test_values_of_foreign_atif_are_refused_rather_than_converted(store, tmp_pat
     assert reason in report.refused[0]
 
 
-def test_what_is_said_between_the_turns_of_foreign_atif_stays_there(store, tmp_path) -> None:
+def test_what_is_said_between_the_turns_of_foreign_atif_stays_there(store, tmp_path, harbor_faults) -> None:
     told = {"results": [{"source_call_id": "1", "content": "o"}]}
     (tmp_path / "x.json").write_text(
         json.dumps(
@@ -193,6 +193,16 @@ def test_what_is_said_between_the_turns_of_foreign_atif_stays_there(store, tmp_p
         ("system", "note\nseen"),
         ("user", "q2"),
         ("assistant", "a2"),
+    ]
+    export(store, TrajectoryFilter(), "atif", tmp_path / "atif.jsonl")
+    assert harbor_faults(tmp_path / "atif.jsonl") == []
+    steps = json.loads((tmp_path / "atif.jsonl").read_text())["steps"]
+    assert [(one["source"], one["message"]) for one in steps] == [
+        ("user", "q1"),
+        ("agent", "a"),
+        ("system", "note\nseen"),
+        ("user", "q2"),
+        ("agent", "a2"),
     ]
 
 
