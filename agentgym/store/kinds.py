@@ -13,6 +13,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 DEEPEST = 200
 """Levels of lists and objects that a record may nest: what reads it again (JSON parsers, exports) goes deep by recursion."""
 
+_NESTING = (Mapping, list, tuple)
+
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value is of the type `hint`, as records declare them."""
@@ -34,8 +36,8 @@ def fits(value: object, hint: Any) -> bool:
 
 def wrong_kinds(record: type, values: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each of the values that is not of the kind that `record` declares under its name."""
-    for name, hint in _declared(record).items():
-        if name in values and not fits(values[name], hint):
+    for name, (hint, plain) in _declared(record).items():
+        if name in values and type(values[name]) not in plain and not fits(values[name], hint):
             yield f"{name} of a {record.__name__} is {values[name]!r:.80}"
 
 
@@ -54,12 +56,12 @@ def nested_deeper(value: object, levels: int) -> bool:
         found = [
             item
             for one in found
-            if isinstance(one, Mapping | list | tuple)
+            if isinstance(one, _NESTING)
             for item in (one.values() if isinstance(one, Mapping) else one)
         ]
         if not found:
             return False
-    return any(isinstance(one, Mapping | list | tuple) for one in found)
+    return any(isinstance(one, _NESTING) for one in found)
 
 
 def _float64_holds(value: int) -> bool:
@@ -70,5 +72,10 @@ def _float64_holds(value: int) -> bool:
 
 
 @cache
-def _declared(record: type) -> dict[str, Any]:
-    return get_type_hints(record)
+def _declared(record: type) -> dict[str, tuple[Any, frozenset[Any]]]:
+    """The type of each field, and the classes whose values fit it without a closer look."""
+    hints = get_type_hints(record)
+    return {
+        name: (hint, frozenset(get_args(hint) if isinstance(hint, UnionType) else [hint]))
+        for name, hint in hints.items()
+    }

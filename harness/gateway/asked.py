@@ -21,7 +21,7 @@ _READING = ("read_calls", "one_call", "stop", "text")
 """What decides how the answer was read, beside messages and tools."""
 
 
-class _Kept(BaseModel, extra="forbid", strict=True):
+class _Kept(BaseModel, strict=True):
     """A document, which an import may hold in any form."""
 
     shared: NonNegativeInt
