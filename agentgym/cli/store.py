@@ -120,6 +120,11 @@ def checked(url: str, where: TrajectoryFilter) -> CheckReport:
 def verdict(report: CheckReport) -> str:
     """The report in a few lines."""
     lines = [f"{escape(fault.trajectory_id or 'database')}: {escape(fault.message)}" for fault in report.faults]
+    if report.unsealed:
+        lines.append(
+            f"{counted(report.unsealed, 'trajectory')} without a seal, as written before there were seals: only tokens are "
+            "proved, not that reward, steps and the rest are those that were recorded"
+        )
     lines.append(
         f"{counted(report.trajectories, 'trajectory')}, {counted(report.sequences, 'sequence')}, "
         f"{counted(report.tokens, 'token')} "

@@ -99,7 +99,7 @@ def import_command(
 def _exported(report: ExportReport) -> str:
     lines = [f"{counted(report.trajectories, 'trajectory')} as {report.format} ({counted(report.rows, 'row')}):"]
     lines += [f"  {escape(file)}" for file in report.files]
-    lines += [f"left out {count}: {reason}" for reason, count in report.left_out.items()]
+    lines += [f"left out {count}: {escape(reason)}" for reason, count in report.left_out.items()]
     return "\n".join(lines)
 
 

@@ -3,13 +3,15 @@
 The check rebuilds every call's prompt the slow and obvious way (token after token into one buffer), so that it does
 not trust the code it checks, and then proves for each trajectory:
 
-- its blobs have the right checksums and lengths, and the counts in the columns are those of the blobs, the others those that
-  were recorded;
+- its blobs have the right checksums and lengths, the counts in the columns are those of the blobs, and the other columns,
+  tokens, steps, verdicts and all else are those that were recorded together (what was written before there were seals says
+  nothing of that, and is counted as unsealed);
 - the record obeys the contract (`agentgym.store.validate`): spans cover, events are honest, failures have no reward;
 - every generated token is an action token of exactly one sequence, with its own logprob (bit for bit) and version;
 - the tokens before a call's first action token are exactly its recorded prompt;
 - no other token is trainable, or carries a logprob or a version;
-- the trajectory that it goes on from is in the store too, has the step that it hangs on, and was asked there what it was asked.
+- the trajectory that it goes on from is in the store too, is of the same task, has the step that it hangs on, and was asked
+  there what it was asked, or behind its last call ends with what the child goes on from.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.store.codec import decode_calls, decode_layout
-from agentgym.store.detail import seal, sealed
+from agentgym.store.detail import is_sealed
 from agentgym.store.errors import CorruptError, NotFoundError, StoreError, StoreUnusableError
 from agentgym.store.filter import COUNT_FIELDS, RECORD_FIELDS, TrajectoryFilter, TrajectorySummary
-from agentgym.store.layout import TokenLayout
-from agentgym.store.records import Int32Array, ModelCall, first_call_at
+from agentgym.store.layout import TokenLayout, shared_prefix
+from agentgym.store.records import ContextEvent, Int32Array, ModelCall, first_call_at
 from agentgym.store.rows import decode_trajectory
 from agentgym.store.sequences import Sequence, sequences_of_layout
 from agentgym.store.store import Store
@@ -42,12 +44,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What was read and what was wrong. tokens: distinct tokens; seconds: wall time."""
+    """What was read and what was wrong. tokens: distinct tokens; unsealed: trajectories whose record nothing vouches for
+    (see `agentgym.store.detail`); seconds: wall time.
+    """
 
     trajectories: int
     sequences: int
     tokens: int
     action_tokens: int
+    unsealed: int
     faults: tuple[Fault, ...]
     seconds: float
 
@@ -65,7 +70,7 @@ def check_store(
     """Check every matching trajectory. `on_progress` is called with each id when it is done."""
     start = time.perf_counter()
     found = [Fault("", message) for message in store.database_faults()]
-    trajectories = sequences = tokens = actions = 0
+    trajectories = sequences = tokens = actions = unsealed = 0
 
     def corrupt(trajectory_id: str, error: CorruptError) -> None:
         found.append(Fault(trajectory_id, str(error)))
@@ -79,6 +84,9 @@ def check_store(
                     layout, trajectory_id=summary.id, reward=summary.reward, termination=summary.termination
                 )
                 messages = list(_trajectory_faults(summary, layout, derived, token_blob, detail_blob))
+                sealed = is_sealed(summary, token_blob, detail_blob)
+                unsealed += sealed is None
+                messages += [_NOT_AS_RECORDED] if sealed is False else []
                 sequences += len(derived)
                 tokens += len(layout.stream)
                 actions += len(layout.logprobs)
@@ -92,7 +100,14 @@ def check_store(
         raise
     except StoreError as error:  # a torn page of the table itself: what was found until here is not lost
         found.append(Fault("", f"the rest could not be read: {error.args[0]}"))
-    return CheckReport(trajectories, sequences, tokens, actions, tuple(found), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return CheckReport(trajectories, sequences, tokens, actions, unsealed, tuple(found), seconds)
+
+
+_NOT_AS_RECORDED = (
+    "the columns, the tokens or the detail are not those that were recorded (a blob, or one of "
+    f"{', '.join(RECORD_FIELDS)} was changed)"
+)
 
 
 def _trajectory_faults(
@@ -101,9 +116,6 @@ def _trajectory_faults(
     trajectory = decode_trajectory(summary, token_blob, detail_blob)
     yield from faults(trajectory, layout)
     yield from _count_faults(summary, layout, len(trajectory.steps))
-    kept = sealed(detail_blob)
-    if kept is not None and kept != seal(summary, token_blob):
-        yield f"the columns or the tokens are not those that were recorded (one of {', '.join(RECORD_FIELDS)} was changed)"
     yield from _sequence_faults(trajectory.calls, layout, derived)
 
 
@@ -135,18 +147,29 @@ def _lineage_faults(store: Store, child: TrajectorySummary, token_blob: bytes) -
                 raise NotFoundError(f"no trajectory {above!r}")
             above = store.summary(above).parent_id
         parent = store.get(child.parent_id or "")
+        step = child.branch_step or 0
+        if step > len(parent.steps):
+            yield f"it goes on from step {step} of {parent.id}, which has {len(parent.steps)}"
+            return
+        while not parent.calls and parent.parent_id is not None:  # it added nothing to its own parent
+            parent, step = store.get(parent.parent_id), parent.branch_step or 0
     except NotFoundError:
         yield f"it goes on from {above}, which is not in this store"
         return
     except CorruptError:
         return
-    step = child.branch_step or 0
-    if step > len(parent.steps):
-        yield f"it goes on from step {step} of {parent.id}, which has {len(parent.steps)}"
-        return
-    asked, own = parent.calls[first_call_at(parent, step) :], decode_calls(token_blob)
-    if asked and own and not np.array_equal(asked[0].prompt_token_ids, own[0].prompt_token_ids):
-        yield f"its first prompt is not the one that {parent.id} was given at step {step}"
+    if child.task_digest != parent.task_digest:
+        yield f"it goes on from {parent.id}, which is of another task"
+    for own in decode_calls(token_blob)[:1]:
+        at = first_call_at(parent, step)
+        if at < len(parent.calls):
+            if not np.array_equal(parent.calls[at].prompt_token_ids, own.prompt_token_ids):
+                yield f"its first prompt is not the one that {parent.id} was given at step {step}"
+        elif parent.calls and own.context_event is ContextEvent.APPEND:
+            last = parent.calls[-1]
+            context = len(last.prompt_token_ids) + len(last.generation_token_ids)
+            if shared_prefix(own.prompt_token_ids, last) < context:
+                yield f"its first prompt does not go on from the last call of {parent.id}, and context_event is append"
 
 
 @dataclass(frozen=True, slots=True)

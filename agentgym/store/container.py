@@ -51,8 +51,8 @@ def pack(sections: Mapping[str, bytes]) -> bytes:
     return _HEAD.pack(MAGIC, VERSION, len(sections), _digest(body)) + body
 
 
-def unpack(blob: bytes, *, only: str | None = None) -> dict[str, bytes]:
-    """Sections of a blob, checksum and lengths verified; `only` one of them is decompressed. Raises CorruptError."""
+def unpack(blob: bytes) -> dict[str, bytes]:
+    """Sections of a blob, checksum and lengths verified. Raises CorruptError."""
     if len(blob) < _HEAD.size:
         raise CorruptError(f"blob of {len(blob)} bytes is shorter than its header")
     magic, version, count, digest = _HEAD.unpack_from(blob)
@@ -70,8 +70,7 @@ def unpack(blob: bytes, *, only: str | None = None) -> dict[str, bytes]:
     for i in range(count):
         raw_name, raw_length, stored_length = _ENTRY.unpack_from(body, i * _ENTRY.size)
         name = raw_name.decode("ascii", "replace")
-        if only in (None, name):
-            sections[name] = _inflate(body[offset : offset + stored_length], raw_length)
+        sections[name] = _inflate(body[offset : offset + stored_length], raw_length)
         offset += stored_length
     if offset != len(body):
         raise CorruptError(f"sections end at byte {offset} of {len(body)}")

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from agentgym.store.errors import StoreError, StoreNotFoundError, StoreUnusableError
+from agentgym.store.errors import NotFoundError, StoreError, StoreNotFoundError, StoreUnusableError
 
 BUSY_SECONDS = 120
 
@@ -103,6 +103,10 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
         yield
     except IntegrityError:
         raise
+    except UnicodeEncodeError as error:
+        raise NotFoundError(
+            f"there is nothing named {error.object!r:.80}: no database holds half a surrogate pair"
+        ) from error
     except (DBAPIError, OSError) as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
         kind, hint = _judge(reason)

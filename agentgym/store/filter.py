@@ -147,13 +147,19 @@ class TrajectorySummary:
         for name, value in values.items():
             if not isinstance(value, _KINDS[name]):
                 raise ValueError(f"column {name} holds {value!r:.80}")
-            if isinstance(value, float) and not math.isfinite(value):
+            if (isinstance(value, float) and not math.isfinite(value)) or (
+                name in _NARROW_INTEGERS and not _fits32(value)
+            ):
                 raise ValueError(f"column {name} holds {value}")
             if isinstance(value, str) and not is_text(value):
                 raise ValueError(f"column {name} holds bytes that are no UTF-8: {printable(value)[:80]}")
         values["policy_kind"] = PolicyKind(row.policy_kind)
         values["termination"] = Termination(row.termination)
         return TrajectorySummary(**values)
+
+
+def _fits32(value: float | None) -> bool:
+    return value is None or -(2**31) <= value < 2**31
 
 
 def is_text(value: str) -> bool:
@@ -182,9 +188,18 @@ def _kinds(column: sa.Column[Any]) -> tuple[type, ...]:
 
 
 SUMMARY_FIELDS = tuple(field.name for field in fields(TrajectorySummary))
+_NARROW_INTEGERS = frozenset(name for name in SUMMARY_FIELDS if type(table.c[name].type) is sa.Integer)
+"""What SQLite does not hold to 32 bits."""
 COUNT_FIELDS = ("calls", "steps", "tokens", "action_tokens", "version_min", "version_max")
 """Summary columns that repeat what the blobs say."""
 _KINDS = {name: _kinds(table.c[name]) for name in SUMMARY_FIELDS}
 """What a column may hold; SQLite does not hold a column to its type."""
 RECORD_FIELDS = tuple(name for name in SUMMARY_FIELDS if name not in COUNT_FIELDS)
 """Summary columns that are fields of `Trajectory` under the same name and stand nowhere else."""
+FLOAT_FIELDS = tuple(name for name in RECORD_FIELDS if float in _KINDS[name])
+"""Those that are numbers of a column of numbers."""
+
+
+def as_stored(value: float | None) -> float | None:
+    """What a column of numbers gives back; SQLite keeps no sign of zero."""
+    return None if value is None else float(value) + 0.0

@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.store.codec import decode_calls, encode_calls
 from agentgym.store.detail import decode_detail, encode_detail
 from agentgym.store.errors import CorruptError
-from agentgym.store.filter import RECORD_FIELDS, TrajectorySummary, printable
+from agentgym.store.filter import FLOAT_FIELDS, RECORD_FIELDS, TrajectorySummary, as_stored, printable
 from agentgym.store.records import Trajectory
 from agentgym.store.validate import sound_layout
 
@@ -30,7 +30,7 @@ def encode_trajectory(trajectory: Trajectory) -> EncodedTrajectory:
     row |= {
         "policy_kind": trajectory.policy_kind.value,
         "termination": trajectory.termination.value,
-        "reward": None if trajectory.reward is None else float(trajectory.reward),
+        **{name: as_stored(getattr(trajectory, name)) for name in FLOAT_FIELDS},
         "calls": encoded.calls,
         "steps": len(trajectory.steps),
         "tokens": encoded.tokens,
@@ -53,5 +53,5 @@ def naming(trajectory_id: str) -> Iterator[None]:
     """Say which trajectory a CorruptError is about; a value no record type accepts is one too."""
     try:
         yield
-    except (CorruptError, TypeError, ValueError) as error:
+    except (CorruptError, TypeError, ValueError, RecursionError) as error:
         raise CorruptError(f"trajectory {printable(trajectory_id)}: {error}") from error

@@ -31,6 +31,7 @@ from agentgym.store.credit import CreditEntry, TokenCredit
 from agentgym.store.engine import reading, writing
 from agentgym.store.errors import CorruptError, NotFoundError, StoreError, StoreUnusableError, TakenError
 from agentgym.store.filter import TrajectoryFilter, TrajectorySummary, is_text, printable
+from agentgym.store.kinds import DEEPEST, nested_deeper
 from agentgym.store.migrate import open_engine
 from agentgym.store.records import Trajectory, digest_of
 from agentgym.store.rows import decode_trajectory, encode_trajectory, naming
@@ -97,9 +98,10 @@ class Store:
         written.
         """
         encoded = encode_trajectory(trajectory)
-        if harness is not None and digest_of(harness) != trajectory.harness_digest:
+        if harness is not None and not _is_named(trajectory.harness_digest, harness):
             raise StoreError(
-                f"the harness document is not the one that {trajectory.harness_digest or 'no digest'} names"
+                f"the harness document is not the one that {trajectory.harness_digest or 'no digest'} names, "
+                f"or nested deeper than {DEEPEST} levels"
             )
         try:
             with writing(self.engine) as connection:
@@ -125,7 +127,7 @@ class Store:
         """The columns of one trajectory by id or unique prefix. Raises NotFoundError."""
         if "\0" in id_or_prefix:  # PostgreSQL takes none in a comparison
             raise NotFoundError(f"no trajectory {id_or_prefix!r}")
-        after = id_or_prefix[:-1] + chr(min(ord(id_or_prefix[-1]) + 1, 0x10FFFF)) if id_or_prefix else ""
+        after = id_or_prefix[:-1] + _next(id_or_prefix[-1]) if id_or_prefix else ""
         with reading(self.engine) as connection:
             found = connection.execute(_BY_PREFIX, {"id": id_or_prefix, "after": after}).all()
         if not found:
@@ -137,8 +139,11 @@ class Store:
 
     def has(self, trajectory_id: str) -> bool:
         """Whether there is a trajectory with exactly this id, readable or not."""
-        with reading(self.engine) as connection:
-            return connection.execute(sa.select(rows.c.id).where(rows.c.id == trajectory_id)).first() is not None
+        try:
+            with reading(self.engine) as connection:
+                return connection.execute(sa.select(rows.c.id).where(rows.c.id == trajectory_id)).first() is not None
+        except NotFoundError:
+            return False
 
     def query(
         self, where: TrajectoryFilter = TrajectoryFilter(), *, on_corrupt: OnCorrupt = log_corrupt
@@ -183,7 +188,7 @@ class Store:
 
     def database_faults(self) -> list[str]:
         """What the database itself finds wrong: damaged pages of an SQLite file, bodies that belong to no
-        trajectory, harness documents that trajectories name and that are not there."""
+        trajectory, harness documents that trajectories name and that are not there, or not what their digests say."""
         found: list[str] = []
         lost = sa.select(bodies.c.trajectory_id).where(bodies.c.trajectory_id.not_in(sa.select(rows.c.id)))
         named = sa.select(rows.c.harness_digest, sa.func.count()).group_by(rows.c.harness_digest)
@@ -200,6 +205,11 @@ class Store:
                     f"harness document {printable(digest)}, which {counted} of its trajectories name, is not in this store"
                     for digest, counted in connection.execute(named)
                 ]
+                for digest, text in connection.execute(sa.select(documents.c.digest, documents.c.json)):
+                    try:
+                        _document(digest, text)
+                    except CorruptError as error:
+                        found.append(str(error))
         except StoreUnusableError:
             raise
         except StoreError as error:  # the pages that this needs are torn themselves
@@ -207,17 +217,12 @@ class Store:
         return found
 
     def get_document(self, digest: str) -> dict[str, Any]:
-        """The document under a digest. Raises NotFoundError, or CorruptError for what is no JSON."""
+        """The document under a digest. Raises NotFoundError, or CorruptError for what is not the one that it names."""
         with reading(self.engine) as connection:
             text = connection.execute(sa.select(documents.c.json).where(documents.c.digest == digest)).scalar()
         if text is None:
             raise NotFoundError(f"no document {digest!r}")
-        try:
-            if is_text(text):
-                return json.loads(text)
-        except ValueError:
-            pass
-        raise CorruptError(f"document {digest} is not the JSON that was written")
+        return _document(digest, text)
 
     def put_metrics(self, run_id: str, step: int, values: Mapping[str, float]) -> None:
         """What a training run measured at a step, in place of what was there: a step taken again is measured again."""
@@ -259,5 +264,27 @@ class Store:
             return list(connection.execute(sa.select(metrics.c.run_id).distinct().order_by(metrics.c.run_id)).scalars())
 
 
+def _next(character: str) -> str:
+    """The first character behind another one; surrogates are none that a database takes."""
+    return "\ue000" if character == "\ud7ff" else chr(min(ord(character) + 1, 0x10FFFF))
+
+
 def _document_row(digest: str, content: Mapping[str, Any]) -> dict[str, Any]:
     return {"digest": digest, "kind": "harness", "json": json.dumps(content, sort_keys=True), "created_at": time.time()}
+
+
+def _document(digest: str, text: Any) -> dict[str, Any]:
+    """The document in a row, which a digest that is no SHA-256 says nothing of. Raises CorruptError."""
+    try:
+        if isinstance(text, str) and is_text(text):
+            found = json.loads(text)
+            if isinstance(found, dict) and (len(digest) != _DIGEST_LENGTH or _is_named(digest, found)):
+                return found
+    except (ValueError, RecursionError):
+        pass
+    raise CorruptError(f"document {printable(digest)} is not the JSON that was written")
+
+
+def _is_named(digest: str, document: object) -> bool:
+    """Whether the digest is that of the document, which is an object that is not nested too deep to be read again."""
+    return isinstance(document, Mapping) and not nested_deeper(document, DEEPEST) and digest_of(document) == digest

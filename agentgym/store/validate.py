@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 
 import numpy as np
 
 from agentgym.store.errors import InvalidTrajectoryError
+from agentgym.store.kinds import DEEPEST, nested_deeper, wrong_kinds
 from agentgym.store.layout import TokenLayout, layout_of
-from agentgym.store.records import ContextEvent, ModelCall, Trajectory
+from agentgym.store.records import ContextEvent, ModelCall, Sampling, Step, Trajectory, VersionSpan
 
 LOGPROB_SLACK = 1e-3
 """How far above 0 a logprob may lie: float32 softmax rounding, not a probability above one."""
@@ -59,13 +61,38 @@ def fits_column(text: str) -> bool:
 
 
 def _inspect(trajectory: Trajectory, layout: TokenLayout | None = None) -> tuple[TokenLayout | None, list[str]]:
-    found = [*_record_faults(trajectory), *_step_faults(trajectory)]
-    broken = [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _array_faults(call)]
+    """Values are looked at only where every field is of its kind, and tokens only where they have a layout."""
+    broken = [*_wrong(trajectory)] or [
+        *(f"step {k}: {fault}" for k, step in enumerate(trajectory.steps) for fault in _wrong(step)),
+        *(f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _call_kinds(call)),
+    ]
     if broken:
-        return None, [*found, *broken]
+        return None, broken
     layout = layout or layout_of(trajectory.calls)
+    found = [*_record_faults(trajectory), *_step_faults(trajectory)]
     found += [f"call {k}: {fault}" for k, call in enumerate(trajectory.calls) for fault in _sampling_faults(call)]
     return layout, [*found, *_layout_faults(trajectory, layout)]
+
+
+def _wrong(record: Trajectory | Step | ModelCall | Sampling | VersionSpan) -> Iterator[str]:
+    yield from wrong_kinds(type(record), {one.name: getattr(record, one.name) for one in fields(record)})
+
+
+def _call_kinds(call: ModelCall) -> Iterator[str]:
+    if wrong := [*_wrong(call)]:
+        yield from wrong
+        return
+    for name, kind in _ARRAYS:
+        array = getattr(call, name)
+        if array.ndim != 1 or array.dtype != kind:
+            yield f"{name} is not a one-dimensional {kind} array but {array.dtype}{list(array.shape)}"
+    yield from _wrong(call.sampling)
+    for span in call.policy_versions:
+        yield from _wrong(span)
+        if not 0 <= span.version <= _INT32_MAX:
+            yield f"policy version {span.version} is not between 0 and {_INT32_MAX}"
+        if not 0 <= span.start <= span.end <= _INT32_MAX:
+            yield f"version span [{span.start}, {span.end}) is none"
 
 
 def _record_faults(trajectory: Trajectory) -> Iterator[str]:
@@ -73,10 +100,10 @@ def _record_faults(trajectory: Trajectory) -> Iterator[str]:
         yield f"id {trajectory.id!r} is not 1 to 64 characters"
     for name in (*_COLUMN_TEXT, *(["parent_id"] if trajectory.parent_id is not None else [])):
         value = getattr(trajectory, name)
-        if not isinstance(value, str):
-            yield f"{name} is {value!r}, not text"
-        elif not fits_column(value):
+        if not fits_column(value):
             yield f"{name} {value!r} holds NUL or a lone surrogate"
+    if nested_deeper(trajectory.metadata, DEEPEST):
+        yield f"metadata is nested deeper than {DEEPEST} levels"
     reward = trajectory.reward
     if reward is not None and not math.isfinite(reward):
         yield f"reward is {reward}"
@@ -98,17 +125,8 @@ def _step_faults(trajectory: Trajectory) -> Iterator[str]:
     for k, step in enumerate(trajectory.steps):
         if not 0 <= step.call_index < len(trajectory.calls):
             yield f"step {k}: call_index {step.call_index}, but there are {len(trajectory.calls)} calls"
-
-
-def _array_faults(call: ModelCall) -> Iterator[str]:
-    for name, kind in _ARRAYS:
-        array = getattr(call, name)
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
-            yield f"{name} is not a one-dimensional {kind} array but {_describe(array)}"
-
-
-def _describe(value: object) -> str:
-    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+        if nested_deeper(step.arguments, DEEPEST):
+            yield f"step {k}: arguments are nested deeper than {DEEPEST} levels"
 
 
 def _sampling_faults(call: ModelCall) -> Iterator[str]:
@@ -117,10 +135,8 @@ def _sampling_faults(call: ModelCall) -> Iterator[str]:
         yield f"{len(call.logprobs)} logprobs for {count} generated tokens"
     end = 0
     for span in call.policy_versions:
-        if span.start != end or span.end < span.start:
+        if span.start != end:
             yield f"version span [{span.start}, {span.end}) does not continue at token {end}"
-        if not 0 <= span.version <= _INT32_MAX:
-            yield f"policy version {span.version} is not between 0 and {_INT32_MAX}"
         end = span.end
     if end != count:
         yield f"version spans cover {end} of {count} generated tokens"

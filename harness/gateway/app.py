@@ -22,6 +22,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 import agentgym
+from agentgym.store.kinds import nested_deeper
 from harness.gateway.api.chat import Chat
 from harness.gateway.api.completions import Completions
 from harness.gateway.api.dialect import Body, Dialect, Served
@@ -32,7 +33,7 @@ from harness.gateway.desk import Desk
 from harness.gateway.gateway import Gateway
 from harness.gateway.messages import spelt
 from harness.gateway.refusal import Refusal, unusable
-from harness.render.guarded import DEEPEST, nested_deeper
+from harness.render.guarded import DEEPEST
 
 DIALECTS: Mapping[str, Dialect] = {
     "/v1/chat/completions": Chat(),

@@ -13,10 +13,27 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel, NonNegativeInt, TypeAdapter
+
 from harness.gateway.ask import Answer, Ask
+from harness.gateway.messages import canonical, canonical_tools
+from harness.gateway.refusal import Refusal
 
 _READING = ("read_calls", "one_call", "stop", "text")
 """What decides how the answer was read, beside messages and tools."""
+
+
+class _Kept(BaseModel, strict=True):
+    """A document, which an import may hold in any form."""
+
+    shared: NonNegativeInt
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    read_calls: bool = False
+    one_call: bool = False
+    stop: Sequence[str] = ()
+    text: str | None = None
+    call_ids: list[str] = []
 
 
 def keep(asked: Sequence[tuple[Ask, Answer]], order: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
@@ -43,19 +60,26 @@ def same(old: Any, new: Any) -> bool:
     return json.dumps(old) == json.dumps(new)
 
 
-def kept(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Ask, list[str]]]:
-    """The requests of `keep`, each with the ids of its answer's calls."""
+def kept(documents: object) -> Iterator[tuple[Ask, list[str]]]:
+    """The requests of `keep`, each with the ids of its answer's calls. Raises ValueError for what is none of them."""
     before = Ask()
-    for one in documents:
+    for one in TypeAdapter(list[_Kept]).validate_python(documents):
+        try:
+            messages = canonical(one.messages) if one.messages else ()
+            tools = before.tools if one.tools is None else canonical_tools(one.tools)
+        except Refusal as refusal:
+            raise ValueError(str(refusal)) from refusal
+        if one.shared > len(before.messages):
+            raise ValueError(f"{one.shared} of {len(before.messages)} messages are shared")
         before = Ask(
-            messages=(*before.messages[: one["shared"]], *one["messages"]),
-            tools=tuple(one.get("tools", before.tools)),
-            read_calls=one.get("read_calls", False),
-            one_call=one.get("one_call", False),
-            text=one.get("text"),
-            stop=tuple(one.get("stop", ())),
+            messages=(*before.messages[: one.shared], *messages),
+            tools=tools,
+            read_calls=one.read_calls,
+            one_call=one.one_call,
+            text=one.text,
+            stop=tuple(one.stop),
         )
-        yield before, one.get("call_ids", [])
+        yield before, list(one.call_ids)
 
 
 def order(documents: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:

@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentgym.store.kinds import nested_deeper
 from harness.gateway.ask import Message
 from harness.gateway.refusal import unusable
-from harness.render.guarded import DEEPEST, nested_deeper
+from harness.render.guarded import DEEPEST
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 

@@ -21,26 +21,12 @@ from renderers import (
     ToolSpec,
 )
 
+from agentgym.store.kinds import nested_deeper
 from harness.render.guard import GuardedTokenizer, guard
 
 _GOOD = (ToolCallParseStatus.OK, ToolCallParseStatus.UNKNOWN_TOOL)
 DEEPEST = 64
 """Levels of lists and objects in the arguments of a call."""
-
-
-def nested_deeper(value: object, levels: int) -> bool:
-    """Whether a JSON value has more than so many levels of lists and objects."""
-    found = [value]
-    for _ in range(levels):
-        found = [
-            item
-            for one in found
-            if isinstance(one, dict | list)
-            for item in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not found:
-            return False
-    return any(isinstance(one, dict | list) for one in found)
 
 
 class GuardedRenderer:

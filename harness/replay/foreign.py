@@ -7,6 +7,7 @@ judged by itself, as for our own harness: what follows is laid on the recorded o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agentgym.errors import InputError
@@ -27,10 +28,9 @@ FOREIGN = "gateway"
 def requests_of(trajectory: Trajectory) -> list[tuple[Ask, list[str]]]:
     """What was asked, by call, with the ids of the answers' calls. Raises InputError where it was not kept."""
     notes = trajectory.metadata[FOREIGN]
-    documents = notes.get("asked", ()) if isinstance(notes, dict) else ()
     try:
-        found = list(kept(documents))
-    except (AttributeError, KeyError, TypeError):  # an import may hold anything
+        found = list(kept(notes.get("asked", []) if isinstance(notes, Mapping) else []))
+    except ValueError:  # an import may hold anything
         found = []
     if len(found) != len(trajectory.calls):
         raise InputError(

@@ -11,23 +11,34 @@ from dataclasses import replace
 
 from agentgym.errors import InputError
 from agentgym.store import NotFoundError, Store, Trajectory
+from agentgym.store.errors import CorruptError
 from agentgym.store.records import ContextEvent, first_call_at
 
 
 def whole(trajectory: Trajectory, store: Store) -> Trajectory:
     """The trajectory with everything before its branch; itself where it has no parent. Raises InputError where a parent is
-    not in the store, or the parents are a circle."""
+    not in the store or cannot be read, has not the step that its child hangs on, or the parents are a circle."""
     line = [trajectory]
     while (parent_id := line[-1].parent_id) is not None:
+        child = line[-1]
         if any(one.id == parent_id for one in line):
             raise InputError(f"trajectory {trajectory.id[:8]} has no beginning: its parents go round in a circle")
         try:
+            if not store.has(parent_id):
+                raise NotFoundError(f"no trajectory {parent_id!r}")
             line.append(store.get(parent_id))
         except NotFoundError:
             raise InputError(
-                f"trajectory {line[-1].id[:8]} goes on from {parent_id[:8]}, which is not in this store",
+                f"trajectory {child.id[:8]} goes on from {parent_id[:8]}, which is not in this store",
                 hint="import its parent first",
             ) from None
+        except CorruptError as error:
+            raise InputError(f"trajectory {child.id[:8]} goes on from what cannot be read: {error}") from error
+        if (child.branch_step or 0) > len(line[-1].steps):
+            raise InputError(
+                f"trajectory {child.id[:8]} goes on from step {child.branch_step} of {parent_id[:8]}, which has "
+                f"{len(line[-1].steps)}"
+            )
     joined = line.pop()
     own_steps = len(joined.steps)
     while line:

@@ -18,6 +18,7 @@ from agentgym.cli.main import app
 from agentgym.cli.output import emit
 from agentgym.errors import AgentGymError, InputError
 from agentgym.store import Store, StoreError
+from agentgym.store.container import pack, unpack
 from agentgym.store.records import (
     FinishReason,
     ModelCall,
@@ -85,6 +86,16 @@ def test_ls_names_a_row_that_cannot_be_read_and_lists_the_others(store: Path) ->
     assert f"cannot be read (`agentgym store check` says why): {'a' * 32}" in " ".join(
         invoke("store", "ls", "--store", str(store)).split()
     )
+
+
+def test_check_says_of_which_records_only_the_tokens_are_proved(store: Path) -> None:
+    assert "without a seal" not in invoke("store", "check", "--store", str(store))
+    with sqlite3.connect(store) as connection:
+        [(blob,)] = connection.execute("SELECT detail FROM trajectory_body WHERE trajectory_id LIKE 'a%'")
+        bare = pack({"JSON": unpack(blob)["JSON"]})
+        connection.execute("UPDATE trajectory_body SET detail = ? WHERE trajectory_id LIKE 'a%'", [bare])
+    assert "1 trajectory without a seal" in invoke("store", "check", "--store", str(store))
+    assert json.loads(invoke("store", "check", "--store", str(store), "--json"))["unsealed"] == 1
 
 
 def test_tasks_are_listed_and_shown_without_writing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,8 @@ import sqlalchemy as sa
 from agentgym.store import Store, check, codec
 from agentgym.store.check import check_store
 from agentgym.store.codec import encode_calls
+from agentgym.store.container import pack, unpack
+from agentgym.store.errors import CorruptError
 from agentgym.store.filter import TrajectoryFilter
 from agentgym.store.layout import layout_of
 from agentgym.store.records import ContextEvent, Step, digest_of
@@ -41,10 +44,12 @@ def test_a_wrong_column_is_found(store, make_trajectory) -> None:
     ]
 
 
-@pytest.mark.parametrize("column", [{"reward": 0.25}, {"task_id": "another"}, {"harness_digest": "sha256:00"}])
+@pytest.mark.parametrize(
+    "column", [{"reward": 0.25}, {"task_id": "another"}, {"harness_digest": "sha256:00"}, {"seed": 2**60 + 1}]
+)
 def test_a_column_that_was_changed_alone_is_found(store, make_trajectory, column) -> None:
     store.add(make_trajectory(id="good"))
-    store.add(make_trajectory(id="bad"))
+    store.add(make_trajectory(id="bad", seed=2**60))
     with store.engine.begin() as connection:
         connection.execute(rows.update().where(rows.c.id == "bad").values(**column))
     [fault] = check_store(store).faults
@@ -61,6 +66,61 @@ def test_tokens_of_another_trajectory_are_found(store, make_call, make_trajector
     [fault] = check_store(store).faults
     assert fault.trajectory_id == "bad"
     assert "not those that were recorded" in fault.message
+
+
+def rewrite_detail(store: Store, change) -> None:
+    """Every detail blob packed again, its checksums right, after `change` of its sections."""
+    with store.engine.begin() as connection:
+        for name, blob in connection.execute(sa.select(bodies.c.trajectory_id, bodies.c.detail)).all():
+            sections = unpack(blob)
+            change(sections)
+            connection.execute(bodies.update().where(bodies.c.trajectory_id == name).values(detail=pack(sections)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda detail: detail.update(patch="another"),
+        lambda detail: detail["steps"][0].update(observation="never seen"),
+        lambda detail: detail["verdicts"].clear(),
+    ],
+)
+def test_a_detail_that_was_written_over_is_found(store, make_trajectory, change) -> None:
+    def write_over(sections: dict[str, bytes]) -> None:
+        detail = json.loads(sections["JSON"])
+        change(detail)
+        sections["JSON"] = json.dumps(detail, separators=(",", ":")).encode()
+
+    store.add(make_trajectory(id="x"))
+    rewrite_detail(store, write_over)
+    [fault] = check_store(store).faults
+    assert "not those that were recorded" in fault.message
+
+
+def test_a_record_without_a_seal_is_counted(store, make_trajectory) -> None:
+    store.add(make_trajectory(id="x"))
+    assert check_store(store).unsealed == 0
+    rewrite_detail(store, lambda sections: sections.pop("SEAL"))
+    assert check_store(store).unsealed == 1
+
+
+def test_the_sign_of_zero_which_not_every_database_keeps_is_no_change(store, make_trajectory) -> None:
+    odd = make_trajectory(reward=-0.0, created_at=-0.0)
+    store.add(odd)
+    assert check_store(store).ok
+    assert store.add(odd) is False
+
+
+@pytest.mark.parametrize("page", ['{"name": "y"}', "[]", "{" * 5000, '{"name": ' * 990 + "1" + "}" * 990])
+def test_a_harness_document_that_is_not_what_its_digest_names_is_found(store, make_trajectory, page) -> None:
+    digest = digest_of({"name": "x"})
+    store.add(make_trajectory(harness_digest=digest), {"name": "x"})
+    with store.engine.begin() as connection:
+        connection.execute(documents.update().values(json=page))
+    [fault] = check_store(store).faults
+    assert fault.message == f"document {digest} is not the JSON that was written"
+    with pytest.raises(CorruptError):
+        store.get_document(digest)
 
 
 @pytest.mark.parametrize("column", ["reward", "created_at"])
@@ -96,6 +156,30 @@ def test_a_child_hangs_where_its_parent_was_asked_the_same(store, make_call, mak
     assert sorted((fault.trajectory_id, fault.message) for fault in check_store(store).faults) == [
         ("beyond", "it goes on from step 3 of parent, which has 2"),
         ("other", "its first prompt is not the one that parent was given at step 1"),
+    ]
+
+
+def test_a_child_behind_the_last_call_goes_on_from_its_context(store, make_call, make_trajectory) -> None:
+    store.add(make_trajectory(make_call([1, 2], [3, 4]), id="parent"))
+    silent = {"steps": (), "id": "silent", "parent_id": "parent", "branch_step": 2}
+    store.add(replace(make_trajectory(**silent), calls=()))
+
+    def child(name: str, prompt: list[int], parent: str, step: int, **changes) -> None:
+        call = make_call(prompt, [9], event=changes.pop("event", "append"))
+        store.add(make_trajectory(call, steps=(), id=name, parent_id=parent, branch_step=step, **changes))
+
+    child("on", [1, 2, 3, 4, 5], "parent", 2)
+    child("on-silent", [1, 2, 3, 4, 5], "silent", 0)
+    child("compacted", [1, 9], "parent", 2, event="compacted")
+    assert check_store(store).ok
+    child("away", [1, 2, 3], "parent", 2)
+    child("away-silent", [1, 2, 3], "silent", 0)
+    child("task", [1, 2, 3, 4, 5], "parent", 2, task_digest="sha256:another")
+    away = "its first prompt does not go on from the last call of parent, and context_event is append"
+    assert sorted((fault.trajectory_id, fault.message) for fault in check_store(store).faults) == [
+        ("away", away),
+        ("away-silent", away),
+        ("task", "it goes on from parent, which is of another task"),
     ]
 
 
@@ -213,7 +297,9 @@ def test_a_parent_and_a_harness_document_that_are_gone_are_faults(store: Store, 
     with store.engine.begin() as connection:
         connection.execute(documents.delete())
         connection.execute(rows.delete().where(rows.c.id == "parent"))
+    store.add(make_trajectory(id="odd", parent_id="\ud7ff", branch_step=0, created_at=2e9))
     assert [(fault.trajectory_id, fault.message) for fault in check_store(store).faults] == [
         ("", f"harness document {digest}, which 1 of its trajectories name, is not in this store"),
         ("child", "it goes on from parent, which is not in this store"),
+        ("odd", "it goes on from \ud7ff, which is not in this store"),
     ]

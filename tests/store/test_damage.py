@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import struct
 
@@ -15,7 +16,7 @@ from agentgym.store import Store, TrajectoryFilter
 from agentgym.store.check import check_store
 from agentgym.store.codec import decode_calls, decode_layout
 from agentgym.store.container import pack, unpack
-from agentgym.store.detail import decode_detail
+from agentgym.store.detail import decode_detail, detail_document
 from agentgym.store.errors import CorruptError
 from agentgym.store.records import Termination, digest_of
 from agentgym.store.rows import encode_trajectory
@@ -87,11 +88,32 @@ def test_any_bytes_are_refused(junk: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [b"", b"[]", b"{}", b'{"steps": 1}', b'{"steps": [{}]}', b"\xff", b'{"steps": [1]}']
+    "document", [b"", b"[]", b"{}", b'{"steps": 1}', b'{"steps": [{}]}', b"\xff", b'{"steps": [1]}', b"[" * 5000]
 )
 def test_detail_that_is_no_detail_is_refused(document: bytes) -> None:
     with pytest.raises(CorruptError):
         decode_detail(pack({"JSON": document}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patch": 17},
+        {"verdicts": None},
+        {"verdicts": {"t": 1}},
+        {"metadata": [1]},
+        {"reward_vector": {"a": "1"}},
+        {"steps": {}},
+        {"steps": [{"call_index": 0.5, "tool": "a", "arguments": {}, "observation": ""}]},
+        {"steps": [{"call_index": 0, "tool": "a", "arguments": 5, "observation": ""}]},
+        {"steps": [{"call_index": 0, "tool": "a", "arguments": {}, "observation": None}]},
+    ],
+)
+def test_a_field_of_the_detail_of_another_kind_is_refused(make_trajectory, change) -> None:
+    document = json.loads(json.dumps(detail_document(make_trajectory())))
+    decode_detail(pack({"JSON": json.dumps(document).encode()}))
+    with pytest.raises(CorruptError, match=next(iter(change)) if "steps" not in change else "steps|of a Step"):
+        decode_detail(pack({"JSON": json.dumps(document | change).encode()}))
 
 
 @pytest.mark.parametrize("page", [1, 2, 512])
@@ -103,6 +125,7 @@ def test_detail_that_is_no_detail_is_refused(document: bytes) -> None:
         ("policy", "x'00ff'"),
         ("reward", "'much'"),
         ("tokens", "'x'"),
+        ("branch_step", "99999999999"),
         ("termination", "'vanished'"),
         ("id", "CAST(x'31ff' AS TEXT)"),
         ("id", "x'31'"),

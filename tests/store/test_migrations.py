@@ -67,7 +67,9 @@ def test_a_released_store_is_upgraded_and_keeps_everything(
             assert store.add(one) is False  # it is there, equal to the last bit
         assert store.get_document("sha256:harness") == {"profile": {"name": "tiny"}}
         assert [one.id for one in store.query(TrajectoryFilter(parent_id="a" * 32))] == ["b" * 32]
-        (fault,) = check_store(store).faults  # nobody asked then how a child goes on
+        report = check_store(store)
+        assert report.unsealed == 2
+        (fault,) = report.faults  # nobody asked then how a child goes on
         assert fault.trajectory_id == "b" * 32
         assert "its first prompt is not the one" in fault.message
     registry = Registry(tmp_path / "old.db")

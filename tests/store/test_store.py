@@ -20,7 +20,7 @@ from agentgym.store import (
 )
 from agentgym.store.detail import detail_document
 from agentgym.store.filter import RECORD_FIELDS
-from agentgym.store.records import PolicyKind, Termination, VersionSpan, digest_of
+from agentgym.store.records import PolicyKind, Step, Termination, VersionSpan, digest_of
 from agentgym.store.schema import trajectory_body as bodies
 from agentgym.store.sequences import sequences
 
@@ -63,9 +63,25 @@ def test_an_unknown_id_and_an_ambiguous_prefix_say_so(store, make_trajectory) ->
     assert store.get("ab").id == "ab"  # an exact id wins over the longer ones it begins
     with pytest.raises(NotFoundError, match="fits several"):
         store.get("a")
-    for missing in ("zz", "", "AB", "a%"):
+    for missing in ("zz", "", "AB", "a%", "\ud7ff", "\udc80", "ab\ud800"):
+        assert not store.has(missing)
         with pytest.raises(NotFoundError):
             store.get(missing)
+    with pytest.raises(NotFoundError):
+        store.count(TrajectoryFilter(run_id="\udc80"))
+
+
+def nested(levels: int) -> dict:
+    found: dict = {}
+    for _ in range(levels - 1):
+        found = {"in": found}
+    return found
+
+
+def test_what_is_nested_as_deep_as_a_record_may_comes_back(store, make_trajectory) -> None:
+    deep = make_trajectory(metadata=nested(200), steps=(Step(0, "bash", nested(200), ""),))
+    store.add(deep)
+    assert (store.get(deep.id).metadata, store.get(deep.id).steps) == (deep.metadata, deep.steps)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +95,17 @@ def test_an_unknown_id_and_an_ambiguous_prefix_say_so(store, make_trajectory) ->
         ({"id": "a", "parent_id": "a", "branch_step": 1}, "goes on from itself"),
         ({"parent_id": "x", "branch_step": -5}, "branch_step -5"),
         ({"parent_id": "x", "branch_step": 2**70}, "branch_step 1180591620717411303424"),
+        ({"reward": np.float32(1)}, "reward of a Trajectory is"),
+        ({"reward": 2**53 + 1}, "reward of a Trajectory is 9007199254740993"),
+        ({"seed": np.int64(1)}, "seed of a Trajectory is"),
+        ({"seed": True}, "seed of a Trajectory is True"),
+        ({"policy_kind": "model"}, "policy_kind of a Trajectory is 'model'"),
+        ({"verdicts": None}, "verdicts of a Trajectory is None"),
+        ({"metadata": nested(201)}, "metadata is nested deeper than 200"),
+        ({"steps": (Step(0, "bash", nested(201), ""),)}, "step 0: arguments are nested deeper than 200"),
+        ({"steps": (Step(0, None, {}, ""),)}, "step 0: tool of a Step is None"),
+        ({"steps": (Step(0, "bash", [], ""),)}, r"step 0: arguments of a Step is \[\]"),
+        ({"steps": (Step(0, "bash", {}, b""),)}, "step 0: observation of a Step is b''"),
         ({"id": ""}, "1 to 64 characters"),
         ({"id": "x" * 65}, "1 to 64 characters"),
     ],
@@ -104,6 +131,11 @@ def test_a_call_that_breaks_the_contract_is_refused(store, make_call, make_traje
         "temperature -1": replace(good, sampling=replace(good.sampling, temperature=-1.0)),
         "top_p nan": replace(good, sampling=replace(good.sampling, top_p=float("nan"))),
         "started at nan": replace(good, started_at=float("nan")),
+        "temperature of a Sampling is 1000": replace(good, sampling=replace(good.sampling, temperature=10**400)),
+        "duration of a ModelCall is '1'": replace(good, duration="1"),
+        "policy version 1000": replace(good, policy_versions=(VersionSpan(10**400, 0, 2),)),
+        r"version span \[0, 1000": replace(good, policy_versions=(VersionSpan(0, 0, 10**400),)),
+        "end of a VersionSpan is 2.0": replace(good, policy_versions=(VersionSpan(0, 0, 2.0),)),
         "policy version -1": replace(good, policy_versions=(VersionSpan(-1, 0, 2),)),
     }
     for fault, call in broken.items():
@@ -232,6 +264,9 @@ def test_a_harness_document_is_kept_with_the_trajectory_under_its_digest(store, 
     assert store.get_document(named) == harness
     with pytest.raises(StoreError, match="is not the one that"):
         store.add(make_trajectory(id="c", harness_digest=named), {"prompt": "b"})
+    for odd in (["a"], [["a", 1]], "abc", 5, nested(201)):
+        with pytest.raises(StoreError, match="is not the one that"):
+            store.add(make_trajectory(id="c", harness_digest=digest_of(odd)), odd)
     assert not store.has("c")
     with pytest.raises(NotFoundError):
         store.get_document("sha256:none")

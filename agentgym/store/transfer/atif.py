@@ -31,8 +31,12 @@ def to_atif(trajectory: Trajectory, transcript: Transcript, harness: Mapping[str
     steps = _opening(transcript.opening)
     by_call = steps_by_call(trajectory)
     for index, call in enumerate(trajectory.calls):
-        said = transcript.turns[index][0] if index < len(transcript.turns) and transcript.turns[index] else {}
-        steps.append(_agent_step(call, said, by_call.get(index, [])))
+        turn = transcript.turns[index] if index < len(transcript.turns) else ()
+        caused = by_call.get(index, [])
+        steps.append(_agent_step(call, turn[0] if turn else {}, caused))
+        observed = [step.observation for _, step in caused]
+        between = [one for one in turn[1:] if one["role"] in _SOURCES and one.get("content") not in observed]
+        steps += _opening(between)
     if not steps:
         ended = f"The episode ended before the policy was asked: {trajectory.termination} {trajectory.error or ''}"
         steps.append({"source": "system", "message": printable(ended.strip())})
@@ -64,7 +68,8 @@ def to_atif(trajectory: Trajectory, transcript: Transcript, harness: Mapping[str
 
 
 def _opening(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Steps for what stands before the first call. What the agent said there was another trajectory's: copied context."""
+    """Steps for what stands before the first call, or what others say between two. What the agent said there was another
+    trajectory's: copied context."""
     steps: list[dict[str, Any]] = []
     for message in messages:
         if source := _SOURCES.get(str(message["role"])):

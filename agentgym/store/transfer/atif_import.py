@@ -4,7 +4,7 @@ A foreign trajectory is evidence only if every agent step that called a model ca
 completion's token ids and one logprob for each of these. Where any lacks them the calls are kept without tokens: such a
 trajectory can be read, exported and replayed, and no trainer takes it (it has no action tokens). What ATIF does not say is
 not invented: there is no verdict unless `extra.reward` gives one, and the policy version is 0. Steps marked
-`is_copied_context` are another trajectory's and stay out of the calls.
+`is_copied_context` are another trajectory's and stay out of the calls. A value of another kind is refused, never converted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
+from agentgym.store.kinds import fits, require_kinds
 from agentgym.store.layout import shared_prefix
 from agentgym.store.records import (
     ContextEvent,
@@ -32,6 +34,8 @@ from agentgym.store.records import (
 from agentgym.store.transfer.atif import OURS
 from agentgym.store.transfer.document import (
     call_from_document,
+    harness_of,
+    list_of,
     logprob_array,
     record_from_document,
     token_array,
@@ -42,69 +46,81 @@ _NAMESPACE = uuid.UUID("0f3c7f0e-6f1b-5b77-9d0e-2f0b8f0d6a51")
 Document = Mapping[str, Any]
 
 
-def from_atif(document: Document) -> tuple[Trajectory, Document, bool]:
-    """The trajectory, the document its `harness_digest` names, and whether another program wrote it. Raises KeyError, TypeError
-    or ValueError for what is no ATIF."""
-    extra = document.get("extra") or {}
+def from_atif(document: Document) -> tuple[Trajectory, Document | None, bool]:
+    """The trajectory, the document its `harness_digest` names, and whether another program wrote it. Raises KeyError, TypeError,
+    ValueError or OverflowError for what is no ATIF."""
+    extra = _value(document, "extra", dict, {})
     if isinstance(extra.get(OURS), str):
         rest = json.loads(extra[OURS])
-        return _ours(document, rest), rest.get("harness") or {}, False
+        shown = {**extra, "id": document.get("trajectory_id", rest["id"])}
+        for name in ("id", "task_id", "termination", "reward"):
+            if name in shown and shown[name] != rest[name]:
+                raise ValueError(f"{name} is {shown[name]!r:.80} to see and {rest[name]!r:.80} in extra.{OURS}")
+        return _ours(document, rest), harness_of(rest), False
     return *_foreign(document, extra), True
 
 
 def _ours(document: Document, rest: dict[str, Any]) -> Trajectory:
     calls: list[ModelCall] = []
-    steps: dict[int, Any] = {}
-    for step in document["steps"]:
-        if step["source"] != "agent" or step.get("is_copied_context"):
+    steps: list[tuple[int, Any]] = []
+    for step in list_of(document, "steps"):
+        if not _is_own(step):
             continue
         metrics, own = step["metrics"], json.loads(step["extra"][OURS])
-        steps |= {one.pop("index"): one for one in own["steps"]}
+        steps += [(one.pop("index"), one) for one in list_of(own, "steps")]
         prompt = token_array(metrics["prompt_token_ids"])
         calls.append(call_from_document(own, prompt, metrics["completion_token_ids"], metrics["logprobs"]))
-    return record_from_document({**rest, "steps": [steps[index] for index in sorted(steps)]}, tuple(calls))
+    steps.sort(key=itemgetter(0))
+    if [index for index, _ in steps] != list(range(len(steps))):
+        raise ValueError(f"the indices of the steps are {[index for index, _ in steps]!r:.80}")
+    return record_from_document({**rest, "steps": [step for _, step in steps]}, tuple(calls))
 
 
 def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]:
     agent = document["agent"]
-    spoken = [step for step in document["steps"] if step["source"] == "agent" and not step.get("is_copied_context")]
-    sampled = [step for step in spoken if step.get("llm_call_count") != 0]
+    told = list_of(document, "steps")
+    sampled = [step for step in told if _is_own(step) and _asked(step)]
     exact = bool(sampled) and all(map(_has_tokens, sampled))
-    sampling = Sampling(temperature=float((agent.get("extra") or {}).get("temperature", 1.0)))
+    temperature = _value(_value(agent, "extra", dict, {}), "temperature", float, 1.0)
+    tools = _value(agent, "tool_definitions", list[dict], [])
     calls: list[ModelCall] = []
     steps: list[Step] = []
+    opening: list[Any] = []
     turns: list[Any] = []
-    for one in spoken:
-        if one.get("llm_call_count") != 0 or not calls:
-            calls.append(_call(one, sampling, calls, exact=exact))
+    for one in told:
+        if not _is_own(one):
+            if not turns:
+                opening.append(_message(one))
+            elif one["source"] != "agent":
+                turns[-1].append(_message(one))
+            continue
+        if _asked(one) or not calls:
+            calls.append(_call(one, Sampling(temperature=float(temperature)), calls, exact=exact))
             turns.append([])
         caused = list(_steps(one, len(calls) - 1))
         turns[-1] += turn_of(_text(one["message"]), enumerate(caused, len(steps)))
         steps += caused
     harness = {"agent": {name: agent.get(name) for name in ("name", "version", "tool_definitions", "extra")}}
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    session = _value(document, "session_id", str, "")
     metadata = {
-        "imported": {"format": document["schema_version"], "session_id": document.get("session_id"), "tokens": exact},
-        "transcript": {
-            "opening": list(_opening(document["steps"])),
-            "turns": turns,
-            "tools": agent.get("tool_definitions") or [],
-        },
+        "imported": {"format": document["schema_version"], "session_id": session, "tokens": exact},
+        "transcript": {"opening": opening, "turns": turns, "tools": tools},
     }
-    reward = extra.get("reward")
-    times = [when for step in document["steps"] if (when := _seconds(step.get("timestamp"))) is not None]
+    reward = _value(extra, "reward", float)
+    times = [when for step in told if (when := _seconds(step)) is not None]
     trajectory = Trajectory(
-        task_id=str(extra.get("task_id") or document.get("session_id") or "imported"),
+        task_id=_value(extra, "task_id", str, "") or session or "imported",
         task_digest="",
         harness_digest=digest_of(harness),
         backend="imported",
         image_digest="",
         policy=agent["name"],
         policy_kind=PolicyKind.MODEL,
-        model=agent.get("model_name") or "",
+        model=_value(agent, "model_name", str, ""),
         calls=tuple(calls),
         steps=tuple(steps),
-        termination=Termination(extra.get("termination") or Termination.SUBMITTED),
+        termination=Termination(_value(extra, "termination", str) or Termination.SUBMITTED),
         reward=None if reward is None else float(reward),
         run_id="imported",
         metadata=metadata,
@@ -113,8 +129,30 @@ def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]
     return replace(trajectory, created_at=min(times)) if times else trajectory, harness
 
 
+def _value(document: Document, name: str, hint: Any, default: Any = None) -> Any:
+    """The value of a field, the default where it is absent or null. Raises TypeError for one of another kind."""
+    value = document.get(name)
+    if value is None:
+        return default
+    if not fits(value, hint):
+        raise TypeError(f"{name} is {value!r:.80}")
+    return value
+
+
+def _is_own(step: Document) -> bool:
+    """Whether the agent of this trajectory took the step. Raises ValueError for a source that ATIF does not have."""
+    if step["source"] not in ("system", "user", "agent"):
+        raise ValueError(f"source is {step['source']!r:.80}")
+    return step["source"] == "agent" and not _value(step, "is_copied_context", bool, False)
+
+
+def _asked(step: Document) -> bool:
+    """Whether the agent asked its model."""
+    return _value(step, "llm_call_count", int, 1) != 0
+
+
 def _has_tokens(step: Document) -> bool:
-    metrics = step.get("metrics") or {}
+    metrics = _value(step, "metrics", dict, {})
     prompt, sampled, logprobs = (metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs"))
     return bool(prompt) and sampled is not None and logprobs is not None and len(sampled) == len(logprobs)
 
@@ -134,33 +172,43 @@ def _call(step: Document, sampling: Sampling, before: list[ModelCall], *, exact:
         policy_versions=(VersionSpan(0, 0, len(sampled)),) if sampled else (),
         finish_reason=FinishReason.STOP,
         context_event=event,
-        started_at=_seconds(step.get("timestamp")) or 0.0,
+        started_at=_seconds(step) or 0.0,
     )
 
 
 def _steps(step: Document, call_index: int) -> Iterator[Step]:
-    results = list((step.get("observation") or {}).get("results") or [])
-    asked = step.get("tool_calls") or []
+    results = _results(step)
+    asked = _value(step, "tool_calls", list[dict], [])
+    known = [None, *(call["tool_call_id"] for call in asked)]
+    for name in (one.get("source_call_id") for one in results):
+        if asked and name not in known:
+            raise ValueError(f"source_call_id {name!r:.80} is no tool call of its step")
     for number, call in enumerate(asked):
         named = [one for one in results if one.get("source_call_id") == call["tool_call_id"]]
         loose = [one for one in results if one.get("source_call_id") is None] if number == len(asked) - 1 else []
-        observation = "\n".join(_text(one.get("content") or "") for one in [*named, *loose])
-        yield Step(call_index, call["function_name"], call["arguments"], observation)
+        require_kinds(Step, {"tool": call["function_name"], "arguments": call["arguments"]})
+        yield Step(call_index, call["function_name"], call["arguments"], _joined([*named, *loose]))
     if results and not asked:
-        observation = "\n".join(_text(one.get("content") or "") for one in results)
-        yield Step(call_index, "", {}, observation, valid=False)
+        yield Step(call_index, "", {}, _joined(results), valid=False)
 
 
-def _opening(steps: list[Document]) -> Iterator[Document]:
-    """The messages before the agent first spoke for itself."""
-    for step in steps:
-        if step["source"] == "agent" and not step.get("is_copied_context"):
-            return
-        role = "assistant" if step["source"] == "agent" else step["source"]
-        yield {"role": role, "content": _text(step["message"])}
+def _results(step: Document) -> list[Document]:
+    return _value(_value(step, "observation", dict, {}), "results", list[dict], [])
+
+
+def _joined(results: list[Document]) -> str:
+    return "\n".join(_text(_value(one, "content", str | list, "")) for one in results)
+
+
+def _message(step: Document) -> Document:
+    """What somebody else said, or the agent of another trajectory."""
+    said = "\n".join(text for text in (_text(step["message"]), _joined(_results(step))) if text)
+    return {"role": "assistant" if step["source"] == "agent" else step["source"], "content": said}
 
 
 def _text(content: Any) -> str:
+    if not fits(content, str | list[dict]):
+        raise TypeError(f"a message or an observation is {content!r:.80}")
     if isinstance(content, str):
         return content
     return "\n".join(
@@ -168,5 +216,6 @@ def _text(content: Any) -> str:
     )
 
 
-def _seconds(timestamp: str | None) -> float | None:
+def _seconds(step: Document) -> float | None:
+    timestamp = _value(step, "timestamp", str)
     return None if timestamp is None else datetime.fromisoformat(timestamp).timestamp()

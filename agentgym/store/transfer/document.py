@@ -15,14 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
-from agentgym.store.detail import detail_document, step_from_document
+from agentgym.store.detail import DETAIL_FIELDS, detail_document, steps_of
 from agentgym.store.filter import RECORD_FIELDS
+from agentgym.store.kinds import require_kinds
 from agentgym.store.layout import layout_of
 from agentgym.store.records import (
     ContextEvent,
@@ -30,7 +29,6 @@ from agentgym.store.records import (
     ModelCall,
     PolicyKind,
     Sampling,
-    Step,
     Termination,
     Trajectory,
     VersionSpan,
@@ -59,8 +57,8 @@ def to_document(trajectory: Trajectory, harness: Mapping[str, Any] | None = None
 
 
 def from_document(document: Mapping[str, Any]) -> Trajectory:
-    """The trajectory of `to_document`. Raises TransferError for another version, KeyError, TypeError or ValueError where a
-    field is missing or of another kind."""
+    """The trajectory of `to_document`. Raises TransferError for another version, KeyError, TypeError, ValueError or
+    OverflowError where a field is missing or of another kind."""
     if type(document.get("version")) is not int or document["version"] != VERSION:
         raise TransferError(
             f"the document has version {document.get('version')!r}, this agentgym reads {VERSION}",
@@ -68,7 +66,7 @@ def from_document(document: Mapping[str, Any]) -> Trajectory:
         )
     calls: list[ModelCall] = []
     context = np.zeros(0, np.int32)
-    for one in document["calls"]:
+    for one in list_of(document, "calls"):
         if type(one["shared"]) is not int or not 0 <= one["shared"] <= len(context):
             raise ValueError(f"call {len(calls)} shares {one['shared']} of {len(context)} tokens")
         prompt = np.concatenate([context[: one["shared"]], token_array(one["suffix_token_ids"])])
@@ -82,46 +80,29 @@ def dumps(document: Mapping[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
+def harness_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The harness document that lies in another one, None where there is none. Raises TypeError for what is no object."""
+    harness = document.get("harness")
+    if harness is not None and not isinstance(harness, dict):
+        raise TypeError(f"harness is {harness!r:.80}")
+    return harness
+
+
 def record_document(trajectory: Trajectory) -> dict[str, Any]:
     """All of a trajectory but its calls."""
     return {**{name: getattr(trajectory, name) for name in RECORD_FIELDS}, **detail_document(trajectory)}
 
 
 def record_from_document(document: Mapping[str, Any], calls: tuple[ModelCall, ...]) -> Trajectory:
-    fields = {name: document[name] for name in (*RECORD_FIELDS, *_DETAIL)}
-    for name, value in fields.items():
-        if not isinstance(value, _KINDS.get(name, str)) or isinstance(value, bool):
-            raise TypeError(f"{name} is {value!r}")
-    for name, kinds in _VALUES.items():
-        for key, value in fields[name].items():
-            if type(value) not in kinds:
-                raise TypeError(f"{name} of {key!r} is {value!r}")
-    for step in fields["steps"]:
-        require_kinds(Step, step)
-    fields["policy_kind"] = PolicyKind(fields["policy_kind"])
-    fields["termination"] = Termination(fields["termination"])
-    fields["steps"] = tuple(step_from_document(step) for step in fields["steps"])
-    return Trajectory(**fields, calls=calls)
-
-
-_KINDS: dict[str, Any] = {
-    "parent_id": str | None,
-    "branch_step": int | None,
-    "seed": int | None,
-    "reward": int | float | None,
-    "created_at": int | float,
-    "error": str | None,
-    "steps": list,
-    "reward_vector": dict,
-    "verdicts": dict,
-    "timings": dict,
-    "metadata": dict,
-}
-"""Of the fields that are not text."""
-_VALUES = {"reward_vector": (int, float), "timings": (int, float), "verdicts": (str,)}
-"""Of the fields that are tables."""
-
-_DETAIL = ("steps", "reward_vector", "verdicts", "patch", "timings", "error", "metadata")
+    fields = {name: document[name] for name in (*RECORD_FIELDS, *DETAIL_FIELDS)}
+    fields |= {
+        "policy_kind": PolicyKind(fields["policy_kind"]),
+        "termination": Termination(fields["termination"]),
+        "steps": steps_of(fields["steps"]),
+        "calls": calls,
+    }
+    require_kinds(Trajectory, fields)
+    return Trajectory(**fields)
 
 
 def call_document(call: ModelCall) -> dict[str, Any]:
@@ -139,7 +120,8 @@ def call_document(call: ModelCall) -> dict[str, Any]:
 def call_from_document(
     document: Mapping[str, Any], prompt: np.ndarray, generation: list[int], logprobs: list[float]
 ) -> ModelCall:
-    for span in document["policy_versions"]:
+    spans = list_of(document, "policy_versions")
+    for span in spans:
         require_kinds(VersionSpan, span)
     require_kinds(Sampling, document["sampling"])
     require_kinds(ModelCall, {name: document[name] for name in ("started_at", "duration")})
@@ -148,12 +130,19 @@ def call_from_document(
         generation_token_ids=token_array(generation),
         logprobs=logprob_array(logprobs),
         sampling=Sampling(**document["sampling"]),
-        policy_versions=tuple(VersionSpan(**span) for span in document["policy_versions"]),
+        policy_versions=tuple(VersionSpan(**span) for span in spans),
         finish_reason=FinishReason(document["finish_reason"]),
         context_event=ContextEvent(document["context_event"]),
         started_at=document["started_at"],
         duration=document["duration"],
     )
+
+
+def list_of(document: Mapping[str, Any], name: str) -> list[Any]:
+    """Raises TypeError for a field that is none: nothing else may pass for an empty one."""
+    if type(document[name]) is not list:
+        raise TypeError(f"{name} is {document[name]!r:.80}")
+    return document[name]
 
 
 def token_array(ids: list[int]) -> np.ndarray:
@@ -166,30 +155,7 @@ def token_array(ids: list[int]) -> np.ndarray:
 
 
 def logprob_array(logprobs: list[float]) -> np.ndarray:
-    """float32 logprobs. Raises ValueError for what is no number."""
+    """float32 logprobs. Raises ValueError for what is no number, OverflowError for one that is none of a float."""
     if type(logprobs) is not list or not set(map(type, logprobs)) <= {int, float}:
         raise ValueError("logprobs are not a list of numbers")
     return np.array(logprobs, np.float32)
-
-
-def require_kinds(record: type, document: Mapping[str, Any]) -> None:
-    """Raises TypeError for a field whose value is not of the kind that the record declares, exactly: 1.0 is no integer, true no
-    number.
-    """
-    if type(document) is not dict:
-        raise TypeError(f"a {record.__name__} is {document!r:.80}")
-    kinds = _declared(record)
-    for name, value in document.items():
-        if name in kinds and type(value) not in kinds[name]:
-            raise TypeError(f"{name} of a {record.__name__} is {value!r:.80}")
-
-
-@cache
-def _declared(record: type) -> dict[str, tuple[type, ...]]:
-    """The types that JSON values of each field may have."""
-    found: dict[str, tuple[type, ...]] = {}
-    for name, hint in get_type_hints(record).items():
-        options = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        kinds = [dict if get_origin(one) is Mapping else one for one in options]
-        found[name] = (*kinds, int) if float in kinds else tuple(kinds)
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -23,6 +23,7 @@ from agentgym.store.store import Store
 from agentgym.store.transfer.atif import to_atif
 from agentgym.store.transfer.document import dumps, to_document
 from agentgym.store.transfer.errors import TransferError
+from agentgym.store.transfer.names import short
 from agentgym.store.transfer.parquet import ParquetDirectory, ParquetStream
 from agentgym.store.transfer.rows import LeftOut, prediction_row, sft_row
 from agentgym.store.transfer.transcript import Transcribe, recorded_transcript
@@ -61,7 +62,7 @@ def stream(
     if format == "parquet":
         return _parquet(ParquetStream(), trajectories, report, on_progress)
     made = _made(trajectories, _maker(store, format, transcribe), report, on_progress)
-    return (f"{dumps(one)}\n".encode() for _, one in made)
+    return (line for _, line in made)
 
 
 def export(
@@ -123,7 +124,8 @@ class HarnessDocuments:
 
 
 _Make = Callable[[Trajectory], Mapping[str, Any]]
-_Made = Iterator[tuple[Trajectory, Mapping[str, Any]]]
+_Made = Iterator[tuple[Trajectory, bytes]]
+"""Each trajectory with its document as a line."""
 _Progress = Callable[[str], None]
 
 
@@ -149,11 +151,13 @@ def _maker(store: Store, format: Format, transcribe: Transcribe) -> _Make:
 def _made(trajectories: Iterator[Trajectory], make: _Make, report: ExportReport, on_progress: _Progress) -> _Made:
     for trajectory in trajectories:
         try:
-            made = make(trajectory)
+            line = f"{dumps(make(trajectory))}\n".encode()
         except LeftOut as reason:
             report.left_out[str(reason)] += 1
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:  # what an import let in
+            report.left_out[f"it cannot be written as {report.format} ({type(error).__name__}: {error!s:.80})"] += 1
         else:
-            yield trajectory, made
+            yield trajectory, line
             report.trajectories += 1
             report.rows += 1
         on_progress(trajectory.id)
@@ -161,24 +165,33 @@ def _made(trajectories: Iterator[Trajectory], make: _Make, report: ExportReport,
 
 def _files(made: _Made, target: Path, report: ExportReport) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    for trajectory, document in made:
-        save([f"{dumps(document)}\n".encode()], target / f"{quote(trajectory.id, safe='')}.json")
+    for trajectory, line in made:
+        save([line], target / f"{short(quote(trajectory.id, safe=''), '+')}.json")
     report.files.append(str(target))
 
 
 def _attempts(made: _Made, target: Path, report: ExportReport) -> None:
-    """The n-th attempt at an instance goes into the n-th file: an evaluation takes one prediction per instance."""
+    """The n-th attempt at an instance goes into the n-th file: an evaluation takes one prediction per instance. Attempts may be
+    more than a process can hold files open.
+    """
     seen: Counter[tuple[str, str]] = Counter()
-    files: list[IO[bytes]] = []
-    with ExitStack() as stack:
-        for _, row in made:
-            key = row["instance_id"], row["model_name_or_path"]
-            if seen[key] == len(files):
-                path = target if not files else target.with_suffix(f".{len(files) + 1}{target.suffix}")
-                files.append(stack.enter_context(_appearing(path)))
-                report.files.append(str(path))
-            files[seen[key]].write(f"{dumps(row)}\n".encode())
+    paths: list[Path] = []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        for trajectory, line in made:
+            key = trajectory.task_id, trajectory.model or trajectory.policy
+            begins = seen[key] == len(paths)
+            if begins:
+                paths.append(target if not paths else target.with_suffix(f".{len(paths) + 1}{target.suffix}"))
+            with _partial(paths[seen[key]]).open("wb" if begins else "ab") as file:
+                file.write(line)
             seen[key] += 1
+        for path in paths:
+            _partial(path).replace(path)
+            report.files.append(str(path))
+    finally:
+        for path in paths:
+            _partial(path).unlink(missing_ok=True)
 
 
 def _parquet(
@@ -215,10 +228,14 @@ def _data_set(trajectories: Iterator[Trajectory], target: Path, report: ExportRe
 def _appearing(path: Path) -> Iterator[IO[bytes]]:
     """A file that is there whole at the end, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = _partial(path)
     try:
         with partial.open("wb") as file:
             yield file
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")

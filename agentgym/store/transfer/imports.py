@@ -17,7 +17,7 @@ from agentgym.store.errors import StoreError, StoreUnusableError
 from agentgym.store.records import Trajectory
 from agentgym.store.store import Store
 from agentgym.store.transfer.atif_import import from_atif
-from agentgym.store.transfer.document import FORMAT, from_document
+from agentgym.store.transfer.document import FORMAT, from_document, harness_of
 from agentgym.store.transfer.errors import TransferError
 
 
@@ -41,13 +41,13 @@ def import_file(
     store takes nothing.
     """
     report = ImportReport()
-    for place, text in _texts(path):
+    for place, text in _texts(path, report):
         try:
-            trajectory, harness, foreign = _read(json.loads(text))
+            trajectory, harness, foreign = _read(json.loads(text.decode("utf-8")))
         except TransferError as error:
             report.refused.append(f"{place}: {error}")
             continue
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             report.refused.append(f"{place}: no trajectory ({type(error).__name__}: {error})")
             continue
         trajectory = trajectory if run_id is None else replace(trajectory, run_id=run_id)
@@ -66,38 +66,42 @@ def import_file(
     return report
 
 
-def _read(document: Any) -> tuple[Trajectory, Mapping[str, Any], bool]:
+def _read(document: Any) -> tuple[Trajectory, Mapping[str, Any] | None, bool]:
     if isinstance(document, dict) and document.get("format") == FORMAT:
-        return from_document(document), document.get("harness") or {}, False
-    if isinstance(document, dict) and str(document.get("schema_version", "")).startswith("ATIF-"):
+        return from_document(document), harness_of(document), False
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if isinstance(version, str) and version.startswith("ATIF-"):
         return from_atif(document)
     kind = f"an object with {sorted(document)[:6]}" if isinstance(document, dict) else type(document).__name__
     raise TransferError(f"neither an agentgym document nor ATIF, but {kind}")
 
 
-def _add(store: Store, trajectory: Trajectory, harness: Mapping[str, Any], *, foreign: bool) -> bool:
+def _add(store: Store, trajectory: Trajectory, harness: Mapping[str, Any] | None, *, foreign: bool) -> bool:
     """A foreign document has no time of its own: its id, made from its content, says that it is there already."""
     if foreign and store.has(trajectory.id):
         return False
-    return store.add(trajectory, harness or None)
+    return store.add(trajectory, harness)
 
 
-def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    """(place, text) of every document, one in memory at a time."""
+def _texts(path: Path, report: ImportReport) -> Iterator[tuple[str, bytes]]:
+    """(place, text) of every document, one in memory at a time; a file of a directory that cannot be read is refused."""
     if path.is_dir():
         files = sorted(one for one in path.iterdir() if one.suffix in (".json", ".jsonl"))
         if not files:
             raise TransferError(f"{path} holds no .json or .jsonl file")
         for file in files:
-            yield from _texts(file)
+            try:
+                yield from _texts(file, report)
+            except TransferError as error:
+                report.refused.append(f"{file}: {error}")
         return
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             if path.suffix == ".jsonl":
                 for number, line in enumerate(file, 1):
                     if line.strip():
                         yield f"{path}:{number}", line
             else:
                 yield str(path), file.read()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise TransferError(f"cannot read {path}: {error}") from error

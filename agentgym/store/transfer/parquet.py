@@ -23,6 +23,7 @@ from agentgym.store.records import Trajectory
 from agentgym.store.sequences import sequences
 from agentgym.store.transfer.atif import printable
 from agentgym.store.transfer.errors import TransferError
+from agentgym.store.transfer.names import short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,7 +165,7 @@ class ParquetDirectory:
 
     def add(self, trajectory: Trajectory) -> int:
         """How many rows it made."""
-        name = re.sub(r"\W", "_", trajectory.split) or "train"
+        name = short(re.sub(r"\W", "_", trajectory.split), "_") or "train"
         if name not in self._splits:
             self._splits[name] = _Split(name, _Rows(self._partial(name, 0)))
         split = self._splits[name]

@@ -179,3 +179,33 @@ async def test_what_cannot_be_done_is_refused_with_the_reason(chat, typist, reco
     notes = {key: value for key, value in made.metadata["gateway"].items() if key != "asked"}
     with pytest.raises(InputError, match="kept nothing of what it sent"):
         rerender(replace(made, metadata={"gateway": notes}), task, profile, renderer)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        5,
+        [{}],
+        [{"shared": 0}],
+        [{"shared": 0, "messages": ["x"]}],
+        [{"shared": 0, "messages": [{}]}],
+        [{"shared": 0, "messages": [{"role": "wizard", "content": "x"}]}],
+        [{"shared": 0, "messages": [{"role": "user", "content": 5}]}],
+        [{"shared": 1, "messages": [USER]}],
+        [{"shared": -1, "messages": [USER]}],
+        [{"shared": 0, "messages": [USER], "tools": [5]}],
+        [{"shared": 0, "messages": [USER], "call_ids": 5}],
+        [{"shared": 0, "messages": [USER], "text": 5}],
+    ],
+)
+async def test_what_an_import_says_was_asked_is_looked_at_first(
+    chat, typist, record, task, profile, renderer, tmp_path, asked
+) -> None:
+    typist.say("done")
+    await chat([USER])
+    made = await record()
+    odd = replace(made, metadata={"gateway": {"asked": asked}})
+    with pytest.raises(InputError, match="kept nothing of what it sent"):
+        rerender(odd, task, profile, renderer)
+    with Store.open(tmp_path / "store.db") as store:
+        assert not Transcriber(store, lambda digest: task, lambda _: renderer)(odd).whole

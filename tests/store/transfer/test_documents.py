@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,7 +122,10 @@ def test_a_broken_line_is_named_and_the_others_are_taken(full, tmp_path) -> None
                {"shared": 0.0}, {"suffix_token_ids": [True]}, {"logprobs": ["-0.1", -0.2]}, {"logprobs": [False, -0.2]},
                {"started_at": None}, {"started_at": "0"}, {"duration": True}, {"started_at": 1e300}, {"sampling": []},
                {"sampling": {"temperature": "1"}}, {"sampling": {"top_k": 7.0}}, {"sampling": {"seed": True}},
-               {"policy_versions": [{"version": 1.0, "start": 0, "end": 2}]}]
+               {"policy_versions": [{"version": 1.0, "start": 0, "end": 2}]}, {"policy_versions": {}}, {"duration": 2**53 + 1},
+               {"duration": 10**400}, {"sampling": {"temperature": 10**400}}, {"logprobs": [-(10**400), -1]},
+               {"policy_versions": [{"version": 10**400, "start": 0, "end": 2}]},
+               {"policy_versions": [{"version": 0, "start": 0, "end": 10**400}]}]
 )  # fmt: skip
 def test_what_is_no_call_is_refused(full, tmp_path, change) -> None:
     export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
@@ -156,7 +160,8 @@ def test_spans_of_a_foreign_kind_never_pass_the_contract(full, tmp_path) -> None
     ("field", "value"),
     [("id", 5), ("reward", True), ("created_at", "x"), ("verdicts", []), ("steps", {}), ("seed", 1.5), ("patch", None),
      ("version", 1.0), ("version", True), ("reward_vector", {"a": "1"}), ("timings", {"start": None}), ("verdicts", {"t": 1}),
-     ("created_at", 1e12), ("created_at", -1)],
+     ("created_at", 1e12), ("created_at", -1), ("reward", 10**400), ("reward", 2**53 + 1), ("seed", 10**400), ("calls", {}),
+     ("harness", ["a"]), ("harness", [["a", 1]]), ("harness", "abc"), ("harness", 5), ("harness", [])],
 )  # fmt: skip
 def test_fields_of_another_kind_are_refused(full, tmp_path, field, value) -> None:
     export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
@@ -190,6 +195,61 @@ def test_a_step_of_another_kind_is_refused(full, tmp_path, change) -> None:
     assert f"{next(iter(change))} of a Step" in refused
 
 
+def test_what_is_nested_deeper_than_its_readers_go_is_refused(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
+    document = json.loads((tmp_path / "x.jsonl").read_text())
+    step = document["steps"][0] | {"arguments": "@"}
+    lines = [
+        json.dumps(document | change).replace('"@"', '{"a":' * depth + "1" + "}" * depth)
+        for change in ({"metadata": "@"}, {"harness": "@"}, {"steps": [step]})
+        for depth in (201, 900, 984, 988, 100_000)
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    with Store.open(tmp_path / "to.db") as other:
+        assert (len(import_file(other, tmp_path / "x.jsonl").refused), other.count()) == (len(lines), 0)
+
+
+def ours_as_atif(full, tmp_path: Path) -> dict:
+    export(full, TrajectoryFilter(limit=1), "atif", tmp_path / "x.jsonl")
+    return json.loads((tmp_path / "x.jsonl").read_text())
+
+
+@pytest.mark.parametrize("index", [0, 5, "1", None])
+def test_our_atif_whose_steps_are_not_each_there_once_is_refused(full, tmp_path, index) -> None:
+    document = ours_as_atif(full, tmp_path)
+    asked = next(step for step in document["steps"] if step["source"] == "agent")
+    own = json.loads(asked["extra"]["agentgym"])
+    own["steps"][1]["index"] = index
+    asked["extra"]["agentgym"] = json.dumps(own)
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        assert (len(import_file(other, tmp_path / "x.jsonl").refused), other.count()) == (1, 0)
+
+
+@pytest.mark.parametrize("shown", [{"reward": 0.0}, {"reward": None}, {"termination": "max_steps"}, {"task_id": "x"}])
+def test_our_atif_that_shows_another_outcome_than_it_holds_is_refused(full, tmp_path, shown) -> None:
+    document = ours_as_atif(full, tmp_path)
+    document["extra"] |= shown
+    (tmp_path / "x.jsonl").write_text(json.dumps(document))
+    with Store.open(tmp_path / "to.db") as other:
+        [refused] = import_file(other, tmp_path / "x.jsonl").refused
+    assert f"{next(iter(shown))} is" in refused
+
+
+def test_what_is_no_text_is_refused_and_the_rest_is_taken(full, tmp_path) -> None:
+    export(full, TrajectoryFilter(), "json", tmp_path / "x.jsonl")
+    first, second, _ = (tmp_path / "x.jsonl").read_bytes().splitlines()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_bytes(b"\xff{}")
+    (folder / "b.jsonl").write_bytes(first + b'\n{"a": "\xff"}\n' + second)
+    (folder / "c.json").mkdir()
+    with Store.open(tmp_path / "to.db") as other:
+        report = import_file(other, folder)
+    assert report.added == 2
+    assert [one.split(": ")[0].rpartition("/")[2] for one in report.refused] == ["a.json", "b.jsonl:2", "c.json"]
+
+
 def test_a_harness_document_that_its_digest_does_not_name_is_refused(full, tmp_path) -> None:
     """It would stand for the harness of every other trajectory with this digest."""
     export(full, TrajectoryFilter(limit=1), "json", tmp_path / "x.jsonl")
@@ -213,6 +273,37 @@ def test_words_that_are_no_transcript_end_no_export(tmp_path, make_trajectory, w
         store.add(make_trajectory(metadata={"transcript": words}))
         report = export(store, TrajectoryFilter(), format, tmp_path / "x.jsonl")
     assert (report.trajectories, report.left_out.total()) == ((1, 0) if format == "atif" else (0, 1))
+
+
+@pytest.mark.parametrize("format", ["json", "atif", "sft", "predictions"])
+@pytest.mark.parametrize("error", [TypeError, ValueError, KeyError, AttributeError, RecursionError])
+def test_one_that_cannot_be_written_ends_no_export(tmp_path, make_trajectory, monkeypatch, format, error) -> None:
+    module = sys.modules[export.__module__]
+    written = module.dumps
+
+    def refuses(document):
+        if "bad" in json.dumps(document):
+            raise error("odd")
+        return written(document)
+
+    monkeypatch.setattr(module, "dumps", refuses)
+    words = {"opening": [{"role": "user", "content": "q"}], "turns": [], "tools": []}
+    with Store.open(tmp_path / "from.db") as store:
+        for name in ("a", "bad", "c"):
+            store.add(make_trajectory(id=name, task_id=name, metadata={"transcript": words}))
+        report = export(store, TrajectoryFilter(), format, tmp_path / "x.jsonl")
+    assert (report.trajectories, report.left_out.total()) == (2, 1)
+    assert error.__name__ in next(iter(report.left_out))
+    assert len((tmp_path / "x.jsonl").read_text().splitlines()) == 2
+
+
+def test_an_id_that_is_too_long_for_a_file_gets_a_shorter_name_of_its_own(tmp_path, make_trajectory) -> None:
+    with Store.open(tmp_path / "from.db") as store, Store.open(tmp_path / "to.db") as other:
+        for name in ("é" * 64, "é" * 63 + "e", "short"):
+            store.add(make_trajectory(id=name))
+        export(store, TrajectoryFilter(), "json", tmp_path / "out")
+        assert (tmp_path / "out" / "short.json").exists()
+        assert import_file(other, tmp_path / "out").added == 3
 
 
 def test_an_id_that_another_trajectory_has_is_refused_and_the_rest_is_taken(full, tmp_path) -> None:

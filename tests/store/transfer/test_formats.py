@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,6 +115,97 @@ def test_real_atif_comes_in_with_its_tokens_or_as_no_evidence(store, shared, tmp
     assert all((one.added, one.known) == (0, 1) for one in again)
 
 
+def atif(*steps: dict, agent: dict | None = None, **fields) -> dict:
+    """A document of another program; by default one question and one answer."""
+    steps = steps or ({"source": "user", "message": "q1"}, {"source": "agent", "message": "a1"})
+    return {
+        "schema_version": "ATIF-v1.7",
+        "session_id": "s",
+        "agent": {"name": "x", "version": "1", "model_name": "m"} | (agent or {}),
+        "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
+    } | fields
+
+
+def acted(**fields) -> dict:
+    call = {"tool_call_id": "1", "function_name": "f", "arguments": {}}
+    step = {"source": "agent", "message": "a", "tool_calls": [call]}
+    return step | {"tool_calls": [call | fields]} if fields.keys() <= call.keys() else step | fields
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (atif(extra={"reward": "1.0"}), "reward is '1.0'"),
+        (atif(extra={"reward": True}), "reward is True"),
+        (atif(extra={"reward": 10**400}), "reward is 1000"),
+        (atif(extra={"task_id": 5}), "task_id is 5"),
+        (atif(extra=[]), r"extra is []"),
+        (atif(session_id=[1]), "session_id is [1]"),
+        (atif(steps={}), "steps is {}"),
+        (atif(agent={"extra": {"temperature": "0.5"}}), "temperature is '0.5'"),
+        (atif(agent={"tool_definitions": [5]}), "tool_definitions is [5]"),
+        (atif(agent={"name": 5}), "policy of a Trajectory is 5"),
+        (atif({"source": "robot", "message": "q"}, acted()), "source is 'robot'"),
+        (atif(acted(message={})), "a message or an observation is {}"),
+        (atif(acted(message=None)), "a message or an observation is None"),
+        (atif(acted(timestamp=5)), "timestamp is 5"),
+        (atif(acted(is_copied_context="no")), "is_copied_context is 'no'"),
+        (atif(acted(observation={"results": [{"content": 0}]})), "content is 0"),
+        (atif(acted(observation={"results": [{"content": {}}]})), "content is {}"),
+        (atif(acted(observation={"results": [{"source_call_id": "z", "content": "o"}]})), "source_call_id 'z'"),
+        (atif(acted(arguments=["ab", ["c", 1]])), "arguments of a Step is ['ab'"),
+        (atif(acted(arguments=[])), "arguments of a Step is []"),
+        (atif(acted(function_name=5)), "tool of a Step is 5"),
+        (atif(acted(function_name=None)), "tool of a Step is None"),
+        (
+            atif(acted(metrics={"prompt_token_ids": [1], "completion_token_ids": [2], "logprobs": [-(10**400)]})),
+            "OverflowError",
+        ),
+    ],
+)
+def test_values_of_foreign_atif_are_refused_rather_than_converted(store, tmp_path, document, reason) -> None:
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, [document, atif()])))
+    report = import_file(store, tmp_path / "x.jsonl")
+    assert report.added == 1
+    assert reason in report.refused[0]
+
+
+def test_what_is_said_between_the_turns_of_foreign_atif_stays_there(store, tmp_path, harbor_faults) -> None:
+    told = {"results": [{"source_call_id": "1", "content": "o"}]}
+    (tmp_path / "x.json").write_text(
+        json.dumps(
+            atif(
+                {"source": "user", "message": "q1"},
+                acted(observation=told),
+                {"source": "system", "message": "note", "observation": {"results": [{"content": "seen"}]}},
+                {"source": "user", "message": "q2"},
+                {"source": "agent", "message": "a2"},
+            )
+        )
+    )
+    import_file(store, tmp_path / "x.json")
+    export(store, TrajectoryFilter(), "sft", tmp_path / "sft.jsonl")
+    messages = json.loads((tmp_path / "sft.jsonl").read_text())["messages"]
+    assert [(one["role"], one["content"]) for one in messages] == [
+        ("user", "q1"),
+        ("assistant", "a"),
+        ("tool", "o"),
+        ("system", "note\nseen"),
+        ("user", "q2"),
+        ("assistant", "a2"),
+    ]
+    export(store, TrajectoryFilter(), "atif", tmp_path / "atif.jsonl")
+    assert harbor_faults(tmp_path / "atif.jsonl") == []
+    steps = json.loads((tmp_path / "atif.jsonl").read_text())["steps"]
+    assert [(one["source"], one["message"]) for one in steps] == [
+        ("user", "q1"),
+        ("agent", "a"),
+        ("system", "note\nseen"),
+        ("user", "q2"),
+        ("agent", "a2"),
+    ]
+
+
 def test_a_verdict_makes_foreign_tokens_evidence(store, shared, tmp_path) -> None:
     source = shared / "data" / "trajectories" / "atif" / "terminus_2__hello-world-context-summarization.trajectory.json"
     document = json.loads(source.read_text())
@@ -177,6 +270,14 @@ def test_a_stream_reads_a_trajectory_when_it_is_asked_for_the_next(store, make_t
     assert report.trajectories == 5
 
 
+def test_a_split_that_is_too_long_for_a_file_gets_a_shorter_name(store, make_trajectory, tmp_path) -> None:
+    pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (pip install 'agentgym[parquet]')")
+    for number, split in enumerate(["x" * 300, "x" * 301, "train"]):
+        store.add(make_trajectory(id=f"{number}", split=split))
+    report = export(store, TrajectoryFilter(), "parquet", tmp_path / "set")
+    assert (report.trajectories, len(report.files)) == (3, 4)
+
+
 def test_parquet_is_one_file_where_the_target_is_one(store, make_trajectory, tmp_path) -> None:
     arrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (pip install 'agentgym[parquet]')")
     made = [make_trajectory(id=f"{number}", created_at=float(number), split=f"s{number}") for number in range(3)]
@@ -221,3 +322,18 @@ def test_predictions_name_each_instance_once_a_file(store, make_trajectory, tmp_
     assert [Path(file).name for file in report.files] == ["preds.jsonl", "preds.2.jsonl", "preds.3.jsonl"]
     assert rows[0][0]["model_name_or_path"] == "smollm2"
     assert report.left_out == {"it ended with cancelled": 1}
+
+
+def test_predictions_hold_no_more_files_open_than_a_process_may(store, make_trajectory, tmp_path) -> None:
+    for number in range(80):
+        store.add(make_trajectory(id=f"{number:02}", created_at=float(number)))
+    (tmp_path / ".preds.2.jsonl.partial").write_text("left by a process that was killed\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))
+    try:
+        report = export(store, TrajectoryFilter(), "predictions", tmp_path / "preds.jsonl")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (report.rows, len(report.files)) == (80, 80)
+    assert all(len(Path(file).read_text().splitlines()) == 1 for file in report.files)
+    assert not list(tmp_path.glob(".*.partial"))
