@@ -32,7 +32,7 @@ WORKDIR /testbed
 RUN python3 -c "import os; [open('f%04d' % i, 'wb').write(os.urandom(102400)) for i in range(2000)]"
 """
 CHANGE = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo {number} >> f00$((i + 10)); done"
-CHECK = "tail -n 1 f0015"
+CHECK = "tail -c 2 f0015"
 
 
 async def ours(name: str) -> tuple[list[float], list[float], list[float]]:
