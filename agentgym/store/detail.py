@@ -5,7 +5,7 @@ of one trajectory, and observations compress ten times better together. JSON is 
 column would take (NUL, lone surrogates from broken terminals) comes back exactly. Mapping keys become strings, tuples
 become lists.
 
-Beside it lies a seal (`SEAL`) of the columns, the token blob and the JSON: a reward that was changed in the table alone, tokens
+Beside it lies a seal (`SUMS`) of the columns, the token blob and the JSON: a reward that was changed in the table alone, tokens
 that are another trajectory's, or a patch that was written over are not what was recorded.
 """
 
@@ -62,7 +62,7 @@ def encode_detail(trajectory: Trajectory, tokens: bytes) -> bytes:
             hint="keep arguments and metadata to dicts, lists, strings, numbers, booleans and None",
         ) from error
     json_section = text.encode("ascii")
-    return pack({"JSON": json_section, "SEAL": _seal(trajectory, tokens, json_section)})
+    return pack({"JSON": json_section, "SUMS": _seal(trajectory, tokens, json_section)})
 
 
 def is_sealed(record: TrajectorySummary, tokens: bytes, blob: bytes) -> bool | None:
@@ -70,7 +70,7 @@ def is_sealed(record: TrajectorySummary, tokens: bytes, blob: bytes) -> bool | N
     seal, as before there were such. Raises CorruptError.
     """
     sections = _sections(blob)
-    return sections["SEAL"] == _seal(record, tokens, sections["JSON"]) if "SEAL" in sections else None
+    return sections["SUMS"] == _seal(record, tokens, sections["JSON"]) if "SUMS" in sections else None
 
 
 def decode_detail(blob: bytes) -> dict[str, Any]:

@@ -59,9 +59,9 @@ async def _read_rewards(sandbox: Sandbox) -> Mapping[str, float] | None:
             continue
         try:
             parsed = json.loads(raw)
-        except ValueError:
+            vector = parsed if isinstance(parsed, dict) else {"reward": parsed}
+            numbers = {k: float(v) for k, v in vector.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+        except (ValueError, OverflowError, RecursionError):  # the task's own script wrote it
             return None
-        vector = parsed if isinstance(parsed, dict) else {"reward": parsed}
-        numbers = {k: float(v) for k, v in vector.items() if isinstance(v, (int, float)) and math.isfinite(v)}
         return numbers if numbers and len(numbers) == len(vector) else None
     return None

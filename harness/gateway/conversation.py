@@ -35,10 +35,10 @@ from harness.render import GuardedRenderer, RenderError, assistant_turn, extend
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """token_ids: int32[P]. replies: ids of the answers that stand in it as they were sampled."""
+    """token_ids: int32[P]. replies: the answers that stand in it as they were sampled: the id, and how many of its tokens."""
 
     token_ids: Int32Array
-    replies: frozenset[str] = frozenset()
+    replies: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Conversation:
             reply = _Reply(answer.id, sampled, frozenset(call.id for call in answer.calls), prefix, depth)
             self._replies.setdefault(_meaning(answer.message), []).append(reply)
         elif ask.text is not None:
-            whole = _longer(prompt, sampled, answer.id)
-            self._texts.append((ask.text + self._renderer.decode(sampled), whole))
+            self._texts.append((ask.text + self._renderer.decode(sampled), _longer(prompt, sampled, answer.id)))
             if sampled and sampled[-1] in self._renderer.get_stop_token_ids():  # the client may leave its text out
-                self._texts.append((ask.text + self._renderer.decode(sampled[:-1]), _longer(prompt, sampled[:-1])))
+                said = sampled[:-1]
+                self._texts.append((ask.text + self._renderer.decode(said), _longer(prompt, said, answer.id)))
 
     def _chat(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Prompt:
         if not messages or messages[-1]["role"] == "assistant":
@@ -93,7 +93,7 @@ class Conversation:
         specs = [dict(tool) for tool in tools]
         try:
             if known is None:
-                known, ids, replies = 0, self._first(messages[: edges[0]], specs), set[str]()
+                known, ids, replies = 0, self._first(messages[: edges[0]], specs), set[tuple[str, int]]()
             else:
                 laid = self._laid[marks[edges[known]]]
                 ids, replies = laid.token_ids.tolist(), set(laid.replies)
@@ -101,7 +101,7 @@ class Conversation:
                 reply = self._sampled(messages[turn], marks[turn], depth)
                 said = self._written(messages[turn]) if reply is None else reply.token_ids
                 ids, _ = extend(self._renderer, ids, said, messages[turn + 1 : end], specs)
-                replies |= set() if reply is None else {reply.id}
+                replies |= set() if reply is None else {(reply.id, len(reply.token_ids))}
         except RenderError as error:
             raise unusable(str(error), "messages") from error
         except Exception as error:  # a chat template raises what it likes: the client's conversation is what it refuses
@@ -142,10 +142,10 @@ class Conversation:
         return assistant_turn(self._renderer, message["content"], calls)
 
 
-def _longer(prompt: Prompt, token_ids: list[int], *replies: str) -> Prompt:
-    """With more tokens, which are those of `replies`."""
+def _longer(prompt: Prompt, token_ids: list[int], reply: str | None = None) -> Prompt:
+    """With more tokens, which are those of an answer."""
     ids = np.concatenate([prompt.token_ids, np.asarray(token_ids, np.int32)])
-    return Prompt(ids, prompt.replies | set(replies))
+    return Prompt(ids, prompt.replies | ({(reply, len(token_ids))} if reply else set()))
 
 
 def _meaning(message: Message) -> str:

@@ -114,9 +114,12 @@ def _event(calls: Sequence[ModelCall], k: int) -> ContextEvent:
 def _notes(record: Recorder, exchanges: Sequence[Exchange], ends: set[int]) -> dict[str, Any]:
     sampled = [len(call.generation_token_ids) for call in record.calls]
     delivered = [exchange.delivered for exchange in exchanges]
-    laid = {reply for exchange in exchanges if exchange.prompt for reply in exchange.prompt.replies}
-    stands = [k not in ends or exchange.task.result().id in laid for k, exchange in enumerate(exchanges)]
-    kept = [count if stand else 0 for count, stand in zip(sampled, stands, strict=True)]
+    stands: dict[str, int] = {}
+    for exchange in exchanges:
+        for reply, count in exchange.prompt.replies if exchange.prompt else ():
+            stands[reply] = max(count, stands.get(reply, 0))
+    ids = [exchange.task.result().id for exchange in exchanges]
+    kept = [stands.get(ids[k], 0) if k in ends else count for k, count in enumerate(sampled)]
     kept[-1:] = delivered[-1:]
     total = sum(sampled)
     return {

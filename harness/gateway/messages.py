@@ -89,7 +89,8 @@ def _calls(calls: object, where: str) -> list[Message]:
             arguments = None
         if not isinstance(arguments, dict) or nested_deeper(arguments, DEEPEST) or not spelt(arguments):
             raise unusable(
-                f"{where}: the arguments of {function['name']!r} are no JSON object of at most {DEEPEST} levels", where
+                f"{where}: the arguments of {function['name']!r} are no JSON object of finite numbers, at most {DEEPEST} deep",
+                where,
             )
         call_id = str(call.get("id") or "") if isinstance(call, Mapping) else ""
         found.append(

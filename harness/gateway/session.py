@@ -237,6 +237,11 @@ class Session:
                         stop_token_ids=setting.renderer.get_stop_token_ids(),
                         episode_id=self.record.id,
                     )
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise PolicyError("the policy gave the request up") from error
         except TimeoutError as error:
             if not timer.expired():
                 raise PolicyError(f"the policy's own time-out passed: {error}") from error
@@ -252,16 +257,17 @@ class Session:
         """A request has its answer, or has none: then asking again tries again."""
         self._running.discard(exchange.task)
         if exchange.task.cancelled():
+            self._known[ask.digest].remove(exchange)
             return
         error = exchange.task.exception()
         if error is None:
             self._failure = None
             return
         self._known[ask.digest].remove(exchange)
-        self._owed[ask.digest] += exchange.key is None
         self._errors.append(f"{type(error).__name__}: {error}")
         if isinstance(error, PolicyError):
             self._failure = error
+            self._owed[ask.digest] += exchange.key is None
         elif not isinstance(error, Refusal):
             self.fail(error)  # a bug of ours: nobody's verdict
 

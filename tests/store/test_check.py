@@ -100,7 +100,7 @@ def test_a_detail_that_was_written_over_is_found(store, make_trajectory, change)
 def test_a_record_without_a_seal_is_counted(store, make_trajectory) -> None:
     store.add(make_trajectory(id="x"))
     assert check_store(store).unsealed == 0
-    rewrite_detail(store, lambda sections: sections.pop("SEAL"))
+    rewrite_detail(store, lambda sections: sections.pop("SUMS"))
     assert check_store(store).unsealed == 1
 
 

@@ -84,7 +84,20 @@ async def test_a_fractional_reward_counts_only_where_the_task_asks_for_it(
     assert (strict.reward, loose.reward) == (0.0, 0.25)
 
 
-@pytest.mark.parametrize("content", ["", "yes", "NaN", '{"reward": "1"}', "[1]", '{"a": 1e999}', json.dumps({})])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "yes",
+        "NaN",
+        '{"reward": "1"}',
+        "[1]",
+        '{"a": 1e999}',
+        json.dumps({}),
+        '{"reward": ' + "9" * 400 + "}",
+        "[" * 50_000,
+    ],
+)
 async def test_an_unreadable_reward_is_no_verdict(
     plain: Task, backend: SandboxBackend, tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

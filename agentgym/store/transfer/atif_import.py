@@ -81,7 +81,7 @@ def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]
     told = list_of(document, "steps")
     sampled = [step for step in told if _is_own(step) and _asked(step)]
     exact = bool(sampled) and all(map(_has_tokens, sampled))
-    temperature = _value(_value(agent, "extra", dict, {}), "temperature", float, 1.0)
+    temperature = _said(agent.get("extra"), "temperature", float, 1.0)
     tools = _value(agent, "tool_definitions", list[dict], [])
     calls: list[ModelCall] = []
     steps: list[Step] = []
@@ -107,10 +107,11 @@ def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]
         "imported": {"format": document["schema_version"], "session_id": session, "tokens": exact},
         "transcript": {"opening": opening, "turns": turns, "tools": tools},
     }
-    reward = _value(extra, "reward", float)
+    reward = _said(extra, "reward", float)
+    ended = _said(extra, "termination", str)
     times = [when for step in told if (when := _seconds(step)) is not None]
     trajectory = Trajectory(
-        task_id=_value(extra, "task_id", str, "") or session or "imported",
+        task_id=_said(extra, "task_id", str, "") or session or "imported",
         task_digest="",
         harness_digest=digest_of(harness),
         backend="imported",
@@ -120,7 +121,7 @@ def _foreign(document: Document, extra: Document) -> tuple[Trajectory, Document]
         model=_value(agent, "model_name", str, ""),
         calls=tuple(calls),
         steps=tuple(steps),
-        termination=Termination(_value(extra, "termination", str) or Termination.SUBMITTED),
+        termination=Termination(ended) if ended in set(Termination) else Termination.SUBMITTED,
         reward=None if reward is None else float(reward),
         run_id="imported",
         metadata=metadata,
@@ -137,6 +138,12 @@ def _value(document: Document, name: str, hint: Any, default: Any = None) -> Any
     if not fits(value, hint):
         raise TypeError(f"{name} is {value!r:.80}")
     return value
+
+
+def _said(extra: Any, name: str, hint: Any, default: Any = None) -> Any:
+    """What another program's own `extra` says under a name of ours; the default where it means something else by it."""
+    value = extra.get(name) if isinstance(extra, Mapping) else None
+    return value if value is not None and fits(value, hint) else default
 
 
 def _is_own(step: Document) -> bool:

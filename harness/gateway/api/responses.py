@@ -28,6 +28,7 @@ _KNOWN = frozenset(
         "max_output_tokens",
         "stream",
         "include",
+        "stream_options",
         "reasoning",
     }
 )
@@ -36,7 +37,12 @@ _FIXED: dict[str, tuple[object, ...]] = {
     "conversation": (),
     "background": (False,),
     "truncation": ("disabled",),
-    "text": ({"format": {"type": "text"}}, {}),
+    "text": (
+        {"format": {"type": "text"}},
+        {},
+        {"verbosity": "medium"},
+        {"format": {"type": "text"}, "verbosity": "medium"},
+    ),
     "top_logprobs": (0,),
     "max_tool_calls": (),
     "prompt": (),

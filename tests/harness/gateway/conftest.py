@@ -40,7 +40,7 @@ class Typist:
     """
 
     renderer: GuardedRenderer
-    turns: list[list[int] | Exception] = field(default_factory=list)
+    turns: list[list[int] | BaseException] = field(default_factory=list)
     prompts: list[list[int]] = field(default_factory=list)
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     rest: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,14 +58,14 @@ class Typist:
         self.turns.append(assistant_turn(self.renderer, text, list(calls)))
         return self.turns[-1]
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         self.turns.append(error)
 
     async def generate(self, prompt_token_ids, *, sampling, max_tokens, stop_token_ids, episode_id) -> Generation:
         self.prompts.append(prompt_token_ids.tolist())
         turn = self.turns.pop(0)
         await self.hold.wait()
-        if isinstance(turn, Exception):
+        if isinstance(turn, BaseException):
             raise turn
         ids = np.asarray(turn[:max_tokens], np.int32)
         cut = FinishReason.STOP if len(turn) <= max_tokens else FinishReason.LENGTH

@@ -292,3 +292,11 @@ async def test_a_generation_in_flight_when_the_episode_ends_is_given_up(client, 
     trajectory = session.record.trajectory(Termination.TIME_LIMIT)
     assert trajectory.calls == ()
     assert trajectory.metadata["gateway"]["unfinished"] == 1
+
+
+async def test_a_policy_that_gives_a_request_up_may_be_asked_again(client, chat, typist, record) -> None:
+    typist.fail(asyncio.CancelledError())
+    assert (await client.post("/v1/chat/completions", json=BODY)).status_code == 502
+    typist.say("back")
+    assert (await chat(FIRST))["choices"][0]["message"]["content"] == "back"
+    assert len((await record()).calls) == 1

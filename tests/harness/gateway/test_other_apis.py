@@ -41,6 +41,15 @@ async def test_raw_text_goes_on_from_the_ids_it_stands_for(client, typist, rende
     assert faults(trajectory) == []
 
 
+async def test_raw_text_that_leaves_out_the_stop_token_keeps_the_rest(client, typist, record) -> None:
+    first = typist.say("Hello there.")
+    (choice,) = (await client.post("/v1/completions", json={"prompt": "P:"})).json()["choices"]
+    last = typist.say("Bye.")
+    await client.post("/v1/completions", json={"prompt": f"P:{choice['text']}\nQ:"})
+    total = len(first) + len(last)
+    assert (await record()).metadata["gateway"]["kept_fraction"] == (total - 1) / total
+
+
 async def test_raw_ids_are_taken_as_they_are(client, typist) -> None:
     sampled = typist.say("ok")
     body = {"prompt": [1, 2, 3], "return_token_ids": True, "stream": False}

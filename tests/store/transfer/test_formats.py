@@ -135,14 +135,9 @@ def acted(**fields) -> dict:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (atif(extra={"reward": "1.0"}), "reward is '1.0'"),
-        (atif(extra={"reward": True}), "reward is True"),
-        (atif(extra={"reward": 10**400}), "reward is 1000"),
-        (atif(extra={"task_id": 5}), "task_id is 5"),
         (atif(extra=[]), r"extra is []"),
         (atif(session_id=[1]), "session_id is [1]"),
         (atif(steps={}), "steps is {}"),
-        (atif(agent={"extra": {"temperature": "0.5"}}), "temperature is '0.5'"),
         (atif(agent={"tool_definitions": [5]}), "tool_definitions is [5]"),
         (atif(agent={"name": 5}), "policy of a Trajectory is 5"),
         (atif({"source": "robot", "message": "q"}, acted()), "source is 'robot'"),
@@ -168,6 +163,26 @@ def test_values_of_foreign_atif_are_refused_rather_than_converted(store, tmp_pat
     report = import_file(store, tmp_path / "x.jsonl")
     assert report.added == 1
     assert reason in report.refused[0]
+
+
+def test_what_a_program_means_otherwise_in_its_own_extra_is_not_taken_for_ours(store, tmp_path) -> None:
+    odd = {
+        "reward": ["1.0", True, 10**400, {"score": 1}],
+        "task_id": [5, {"a": 1}],
+        "termination": ["end_turn", 5],
+        "temperature": ["0.7", [1], True],
+    }
+    documents = [
+        atif(extra={name: value}, session_id=f"{name}{k}", agent={"extra": {name: value}})
+        for name, values in odd.items()
+        for k, value in enumerate(values)
+    ]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    report = import_file(store, tmp_path / "x.jsonl")
+    assert (report.added, report.refused) == (len(documents), [])
+    for one in store.iter():
+        assert (one.reward, one.termination, one.calls[0].sampling.temperature) == (None, Termination.SUBMITTED, 1.0)
+        assert one.task_id == one.metadata["imported"]["session_id"]
 
 
 def test_what_is_said_between_the_turns_of_foreign_atif_stays_there(store, tmp_path, harbor_faults) -> None:
