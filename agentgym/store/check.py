@@ -143,9 +143,7 @@ def _lineage_faults(store: Store, child: TrajectorySummary, token_blob: bytes) -
                 yield f"its parents go round in a circle, by way of {above}"
                 return
             line.add(above)
-            if not store.has(above):
-                raise NotFoundError(f"no trajectory {above!r}")
-            above = store.summary(above).parent_id
+            above = store.exactly(above).parent_id
         parent = store.get(child.parent_id or "")
         step = child.branch_step or 0
         if step > len(parent.steps):

@@ -137,6 +137,13 @@ class Store:
         with naming(found[0].id):
             return TrajectorySummary.of_row(found[0])
 
+    def exactly(self, trajectory_id: str) -> TrajectorySummary:
+        """The columns of the trajectory with this id, and of none that it is only a prefix of. Raises NotFoundError."""
+        found = self.summary(trajectory_id)
+        if found.id != trajectory_id:
+            raise NotFoundError(f"no trajectory {trajectory_id!r}")
+        return found
+
     def has(self, trajectory_id: str) -> bool:
         """Whether there is a trajectory with exactly this id, readable or not."""
         try:

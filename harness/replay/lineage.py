@@ -24,9 +24,7 @@ def whole(trajectory: Trajectory, store: Store) -> Trajectory:
         if any(one.id == parent_id for one in line):
             raise InputError(f"trajectory {trajectory.id[:8]} has no beginning: its parents go round in a circle")
         try:
-            if not store.has(parent_id):
-                raise NotFoundError(f"no trajectory {parent_id!r}")
-            line.append(store.get(parent_id))
+            line.append(store.get(store.exactly(parent_id).id))
         except NotFoundError:
             raise InputError(
                 f"trajectory {child.id[:8]} goes on from {parent_id[:8]}, which is not in this store",

@@ -371,7 +371,7 @@ def test_an_episode_of_the_gateway(turns, play, ends, renderer, task, store) -> 
     else:
         assert found == Counter(told(policy)), "each generation is recorded once, however often it was asked for"
     again = prompts_again(trajectory, renderer)
-    assert {k: again[k].tolist() for k in again} == {  # type: ignore[union-attr]
+    assert {k: np.asarray(prompt).tolist() for k, prompt in again.items()} == {
         k: call.prompt_token_ids.tolist() for k, call in enumerate(trajectory.calls)
     }, "each prompt can be laid again of what was kept"
 
