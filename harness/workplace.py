@@ -41,6 +41,8 @@ class Workplace:
     setting: Setting
     record: Recorder
     sandbox: Sandbox | None = None
+    _graded: tuple[Patch, Grade] | None = None
+    """The last patch that was graded while the policy acted, and its verdict."""
 
     async def episode(self, act: Callable[[], Awaitable[Termination]]) -> Trajectory:
         """Let `act` happen, then grade what it left; raises only what is none of the failures above."""
@@ -89,12 +91,17 @@ class Workplace:
         return await extract_patch(self.live, setting.task, backend=setting.backend, image=setting.image)
 
     async def grade(self, patch: Patch) -> Grade:
-        """Grade in a fresh sandbox; a verifier that cannot even start is a grade without a reward."""
+        """Grade in a fresh sandbox; a verifier that cannot even start is a grade without a reward. The patch that was graded last
+        is not graded again."""
+        if self._graded is not None and self._graded[0] == patch and self._graded[1].reward is not None:
+            return self._graded[1]
         with self.record.phase("grade"):
             try:
-                return await grade(self.setting.task, patch, self.setting.backend, image=self.setting.image)
+                found = await grade(self.setting.task, patch, self.setting.backend, image=self.setting.image)
             except SandboxError as error:
-                return Grade(None, error=f"{type(error).__name__}: {error}")
+                found = Grade(None, error=f"{type(error).__name__}: {error}")
+        self._graded = (patch, found)
+        return found
 
     def tools(self, deadline: float) -> ToolContext:
         """What tools work with; deadline: `time.monotonic()` at which acting ends."""

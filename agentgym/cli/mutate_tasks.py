@@ -41,7 +41,7 @@ def mutate_code(
     show: Annotated[
         str,
         typer.Option(
-            help="Code in the instruction, for small policies: nothing, module, or the function with the bug."
+            help="Code in the instruction, for small policies: nothing, module, the function with the bug, or that and the line."
         ),
     ] = "nothing",
     operators: Annotated[

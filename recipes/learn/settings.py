@@ -29,6 +29,8 @@ class Rl(Config):
     group: int = Field(ge=1, description="Rollouts per prompt.")
     learning_rate: float = Field(gt=0, description="Of the policy.")
     value_learning_rate: float = Field(gt=0, description="Of the critic's projections.")
+    value_head_learning_rate: float = Field(gt=0, description="Of the critic's head.")
+    value_updates: int = Field(ge=1, description="Critic updates per policy update.")
     critic_layers: int = Field(ge=1, description="Topmost layers of the critic that are trained.")
     ahead: float = Field(ge=0, description="Batches that may wait unused.")
     max_staleness: int = Field(ge=0, description="Versions the oldest token may lie behind.")
@@ -50,6 +52,7 @@ class LearnSettings(Config):
     model: str
     output: Path
     backend: str
+    show: str = Field(description="What of the code the prompt shows (`agentgym tasks mutate --show`).")
     operators: list[str] = Field(description="Kinds of mistakes (agentgym/tasks/mutation/operators.py).")
     max_lines: int = Field(ge=2, description="Bugs only in functions of at most so many lines.")
     precision: Literal["float32", "bfloat16"] = Field(description="The learner's compute type; weights stay float32.")

@@ -68,7 +68,7 @@ class Plan:
         s = self.settings
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
         sources = snippet_sources(s.rl_modules, Choice(frozenset(s.operators), s.max_lines))
-        options = {"sets": sets, "show": "function", "operators": ",".join(s.operators), "max-lines": s.max_lines}
+        options = {"sets": sets, "show": s.show, "operators": ",".join(s.operators), "max-lines": s.max_lines}
         options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
         self.stage("tasks", ["tasks", "mutate", *sources], options)
 
@@ -116,6 +116,8 @@ class Plan:
             "objective_options": json.dumps(arm.objective_options),
             "policy_learning_rate": s.rl.learning_rate,
             "value_learning_rate": s.rl.value_learning_rate,
+            "value_head_learning_rate": s.rl.value_head_learning_rate,
+            "value_updates": s.rl.value_updates,
             "critic_layers": s.rl.critic_layers,
             "ahead": s.rl.ahead,
             "max_staleness": s.rl.max_staleness,

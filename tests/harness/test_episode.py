@@ -166,6 +166,24 @@ async def test_tests_passed_stops_at_the_first_passing_state(episode, task):
     assert len(trajectory.steps) == len(turns) - 2
 
 
+async def test_a_patch_is_graded_once(episode, monkeypatch):
+    """The state in which the episode ends was graded after its last step."""
+    graded = []
+
+    async def counted(task, patch, backend, *, image):
+        graded.append(patch.diff)
+        return await grade(task, patch, backend, image=image)
+
+    monkeypatch.setattr("harness.workplace.grade", counted)
+    turns = [bash("echo x > notes.txt"), bash("echo y > notes.txt")]
+
+    trajectory = await episode(turns, profile(stop={"tests_passed": True}, limits={"max_turns": 2}))
+
+    assert (trajectory.termination, trajectory.reward) == (Termination.MAX_STEPS, 0.0)
+    assert trajectory.verdicts
+    assert len(graded) == len(set(graded)) == 2
+
+
 async def test_max_steps(episode):
     trajectory = await episode([bash(f"echo {i}") for i in range(5)], profile(limits={"max_turns": 3}))
 

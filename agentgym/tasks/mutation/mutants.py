@@ -7,6 +7,7 @@ alone: a bug there is either invisible or no mistake of logic. Two mutants are t
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
 import random
 from collections import defaultdict, deque
@@ -25,6 +26,7 @@ class Mutant:
     """One bug. path: the module, relative to the root. source: its text with the bug. line: 1-based, in the healthy text.
 
     function: dotted name of the function it is in. length: lines of that function. key: identifies the bug across runs.
+    wrong: the lines of `source` that differ from the healthy text.
     """
 
     path: str
@@ -34,6 +36,7 @@ class Mutant:
     length: int
     source: str
     key: str
+    wrong: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +61,15 @@ class Site:
             ast.parse(source)
         except SyntaxError:
             return None
-        return Mutant(self.path, self.operator, self.line, self.function, self.length, source, self.key)
+        wrong = lines_not_in(self.module.code, source)
+        return Mutant(self.path, self.operator, self.line, self.function, self.length, source, self.key, wrong)
+
+
+def lines_not_in(healthy: str, source: str) -> tuple[str, ...]:
+    """The lines of `source` that a diff against `healthy` adds or changes."""
+    before, after = healthy.splitlines(), source.splitlines()
+    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return tuple(line for kind, _, _, first, last in changes if kind != "equal" for line in after[first:last])
 
 
 @dataclass(frozen=True, slots=True)

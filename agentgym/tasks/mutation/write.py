@@ -16,8 +16,9 @@ from agentgym.tasks.mutation.finder import Found
 from agentgym.tasks.mutation.mutants import Mutant
 from agentgym.tasks.mutation.trial import Outcome
 
-Show = Literal["nothing", "module", "function"]
-"""What of the code an instruction shows, for policies that cannot look around: the module with the bug, or its function alone."""
+Show = Literal["nothing", "module", "function", "line"]
+"""What of the code an instruction shows, for policies that cannot look around: the module with the bug, its function alone, or
+that and the wrong line, as where a fault has been located and only the mend is asked for."""
 
 
 def difficulty_score(base: Base, mutant: Mutant, outcome: Outcome) -> float:
@@ -51,7 +52,11 @@ def instruction(mutant: Mutant, outcome: Outcome, *, show: Show = "nothing") -> 
         return text
     code = mutant.source if show == "module" else function_text(mutant.source, mutant.function)
     named = f"`{mutant.path}` is" if show == "module" else f"The mistake is in `{mutant.function}` of `{mutant.path}`"
-    return f"{text}\n{named}:\n\n```python\n{code.rstrip()}\n```\n"
+    text = f"{text}\n{named}:\n\n```python\n{code.rstrip()}\n```\n"
+    if show != "line" or not mutant.wrong:
+        return text
+    wrong = "\n".join(mutant.wrong)
+    return f"{text}\nWhat is wrong there:\n\n```python\n{wrong}\n```\n"
 
 
 def function_text(source: str, function: str) -> str:

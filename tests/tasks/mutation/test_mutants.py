@@ -116,3 +116,19 @@ def test_the_order_is_seeded_and_covers_functions_evenly():
 
 def test_a_module_that_does_not_parse_has_no_sites():
     assert sites_of("m.py", "def broken(:\n") == []
+
+
+def test_a_mutant_knows_its_wrong_lines():
+    text = module("c = (\n        a\n        - b\n    )\n    return c * 2")
+
+    found = {mutant.wrong for mutant in mutants_of(sites_of("m.py", text)) if mutant.operator == "arithmetic"}
+
+    assert found == {("        + b",), ("    return c + 2",)}
+
+
+def test_a_forgotten_branch_has_no_wrong_line():
+    text = module("if a:\n        b = 1\n    else:\n        b = 2")
+
+    found = [mutant.wrong for mutant in mutants_of(sites_of("m.py", text)) if mutant.operator == "dropped_else"]
+
+    assert found == [()]

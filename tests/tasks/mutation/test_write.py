@@ -11,7 +11,7 @@ from agentgym.tasks.mutation.trial import Failure, Outcome
 from agentgym.tasks.mutation.write import Show, function_text, instruction
 
 SOURCE = "def half(number):\n    return number // 2 + 1\n"
-MUTANT = Mutant("halves.py", "off_by_one", 2, "half", 2, SOURCE, "0" * 12)
+MUTANT = Mutant("halves.py", "off_by_one", 2, "half", 2, SOURCE, "0" * 12, ("    return number // 2 + 1",))
 
 
 def told(what: str, at: str = "assert half(4) == 2", show: Show = "nothing") -> str:
@@ -47,6 +47,13 @@ def test_the_function_alone_can_be_shown():
     text = told("assert 3 == 2", show="function")
 
     assert text.endswith(f"The mistake is in `half` of `halves.py`:\n\n```python\n{SOURCE}```\n")
+
+
+def test_the_wrong_line_can_be_shown_too():
+    text = told("assert 3 == 2", show="line")
+
+    assert f"```python\n{SOURCE}```\n" in text
+    assert text.endswith("What is wrong there:\n\n```python\n    return number // 2 + 1\n```\n")
 
 
 def test_a_function_is_shown_as_it_stands_in_its_module():
