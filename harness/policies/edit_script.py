@@ -2,7 +2,7 @@
 
 A patch applied through the shell (`gold_script`) shows that a task can be solved; nobody would want it imitated. Each run of
 changed lines becomes one `str_replace` of whole lines. Where the task's instruction shows the code and the lines stand in it
-more than once, lines above them are taken along until they do not.
+more than once, lines above them are taken along until they do not; what else it quotes of them does not count.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from harness.policies.protocol import PolicyError
 from harness.policies.scripted import Script, Turn, submission
 from harness.policies.unified_diff import read_diff
 from harness.profile import Profile
+
+
+_CODE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ def edit_script(task: Task, profile: Profile | None = None) -> Script:
             f"the profile has no edit or replace tool, which this script needs: {profile and profile.name}"
         )
     patch = task.material.gold_patch().decode("utf-8", errors="replace")
-    turns = [_turn(change, task.instruction, tool) for change in changes(patch)]
+    shown = max(_CODE.findall(task.instruction), key=len, default=task.instruction)
+    turns = [_turn(change, shown, tool) for change in changes(patch)]
     if not turns or re.search(r"^(GIT binary patch|--- /dev/null|\+\+\+ /dev/null|rename from )", patch, re.MULTILINE):
         raise PolicyError(f"the solution of task {task.id} is more than changed lines", hint="use a profile with bash")
     ends_itself = profile is not None and profile.stop.tests_passed

@@ -70,6 +70,13 @@ def test_lines_that_stand_twice_take_what_is_above_along() -> None:
     assert apply([turn], code).endswith("def b(x):\n    return -x\n")
 
 
+def test_a_line_that_the_instruction_quotes_again_stands_once_in_the_code() -> None:
+    shown = "In\n\n```python\ndef b(x):\n    return x\n```\n\nthis is wrong:\n\n```python\n    return x\n```\n"
+    patch = "--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n def b(x):\n-    return x\n+    return -x\n"
+    (turn, _) = edit_script(of(patch, shown))
+    assert turn.arguments["old_str"] == "    return x"
+
+
 def test_a_profile_that_ends_by_itself_needs_no_submission() -> None:
     tiny = load_profile("tiny")
     assert len(edit_script(of(PATCH), tiny)) == 4
