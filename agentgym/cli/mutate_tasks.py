@@ -50,6 +50,14 @@ def mutate_code(
     max_lines: Annotated[
         int | None, typer.Option(min=2, help="Only in functions of at most so many lines, for small policies.")
     ] = None,
+    spellings: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="With --sets: each bug of train and instances in so many spellings (other names of variables), some of "
+            "them held out.",
+        ),
+    ] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same family.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Sandboxes that try bugs at once.")] = 2,
     out: OUT = DEFAULT_OUT,
@@ -70,7 +78,10 @@ def mutate_code(
     if unknown := sorted(set(kinds or ()) - set(OPERATORS)):
         raise InputError(f"no such kinds of mistakes: {', '.join(unknown)}; there are {', '.join(OPERATORS)}")
     choice = Choice(frozenset(kinds) if kinds else None, max_lines)
-    report = asyncio.run(_mutate(sources, wanted, out, backend, seed=seed, workers=jobs, show=show, choice=choice))
+    if spellings > 1 and not sets:
+        raise InputError("--spellings without --sets: spellings are for bugs that are dealt to train and instances")
+    options = {"seed": seed, "workers": jobs, "show": show, "spellings": spellings, "choice": choice}
+    report = asyncio.run(_mutate(sources, wanted, out, backend, **options))
     if not report.directories:
         raise InputError(f"no bug that the tests notice was found in {', '.join(sources)}")
     entries = enter(open_registry(store), report.directories)

@@ -53,6 +53,7 @@ class LearnSettings(Config):
     output: Path
     backend: str
     show: str = Field(description="What of the code the prompt shows (`agentgym tasks mutate --show`).")
+    spellings: int = Field(ge=1, description="Of each bug that RL trains on, the held-out instances among them.")
     operators: list[str] = Field(description="Kinds of mistakes (agentgym/tasks/mutation/operators.py).")
     max_lines: int = Field(ge=2, description="Bugs only in functions of at most so many lines.")
     precision: Literal["float32", "bfloat16"] = Field(description="The learner's compute type; weights stay float32.")

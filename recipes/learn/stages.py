@@ -69,7 +69,7 @@ class Plan:
         sets = ",".join(f"{name}={count}" for name, count in s.sets.items())
         sources = snippet_sources(s.rl_modules, Choice(frozenset(s.operators), s.max_lines))
         options = {"sets": sets, "show": s.show, "operators": ",".join(s.operators), "max-lines": s.max_lines}
-        options |= {"seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
+        options |= {"spellings": s.spellings, "seed": s.seed, "out": self.out / "tasks", "backend": s.backend}
         self.stage("tasks", ["tasks", "mutate", *sources], options)
 
     def cold_start(self) -> Path:

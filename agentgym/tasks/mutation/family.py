@@ -56,19 +56,21 @@ async def mutate(
     seed: int = 0,
     workers: int = 2,
     show: Show = "nothing",
+    spellings: int = 1,
     choice: Choice = Choice(),
     on_found: OnFound = lambda found: None,
 ) -> FamilyReport:
     """Write `wanted` tasks below `parent`, or that many of each set below a folder of its name; fewer where there are no more.
 
-    workers: sandboxes at once. show: the code in the instruction. choice: which places for bugs to use. on_found:
-    hears how many bugs there are so far.
+    workers: sandboxes at once. show: the code in the instruction. spellings: in so many spellings each bug of `train` and
+    `instances` comes; with more than one, the held-out instances are other spellings of the very bugs of `train`. choice: which
+    places for bugs to use. on_found: hears how many bugs there are so far.
     """
     started = time.monotonic()
     report = FamilyReport()
     search = _Search(backend, Workbench(backend, workers), workers, seed, report.dropped, on_found, choice)
     try:
-        await _make(search, bases, wanted, parent, report, show=show)
+        await _make(search, bases, wanted, parent, report, show=show, spellings=spellings)
     finally:
         await search.bench.close()
     report.seconds = time.monotonic() - started
@@ -84,6 +86,7 @@ async def _make(
     report: FamilyReport,
     *,
     show: Show,
+    spellings: int,
 ) -> None:
     finders = await search.finders(bases, parent)
     if isinstance(wanted, int):
@@ -97,7 +100,7 @@ async def _make(
             if wanted.get(name):
                 _write(report, name, await search.find(shares[name], wanted[name]), parent, show)
         if pool:
-            found = await search.find(shares["train"], pool)
+            found = await search.find_spelled(shares["train"], pool, spellings)
             kept, held_out = deal(found, wanted.get("instances", 0) * len(found) // pool)
             _write(report, "train", kept, parent, show)
             _write(report, "instances", held_out, parent, show)
@@ -151,6 +154,25 @@ class _Search:
         found = _trimmed([one.found for one in finders], wanted)
         self.total = before + len(found)
         return found
+
+    async def find_spelled(self, finders: Sequence[Finder], wanted: int, spellings: int) -> list[Found]:
+        """`wanted` tasks: as many spellings of each bug; a bug that has too few gives its place to another."""
+        if spellings == 1:
+            return await self.find(finders, wanted)
+        whose = {(one.base.name, one.module): one for one in finders}
+        spelled: dict[str, list[Found]] = {}
+        bugs = goal = -(-wanted // spellings)
+        while True:
+            found = await self.find(finders, goal)
+            for bug in found:
+                if (key := f"{bug.base.name} {bug.mutant.key}") not in spelled:
+                    spelled[key] = await whose[bug.base.name, bug.mutant.path].spellings(bug, spellings)
+                    self.dropped["too few spellings"] += len(spelled[key]) < spellings
+                    self.on_found(self.total + sum(map(len, spelled.values())))
+            whole = [one for one in spelled.values() if len(one) == spellings]
+            if len(whole) >= bugs or len(found) < goal:
+                return [task for one in whole for task in one][:wanted]
+            goal += bugs - len(whole)
 
 
 def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:

@@ -5,26 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from agentgym.sandbox.protocol import Image
 from agentgym.tasks.mutation.bases import Base
-from agentgym.tasks.mutation.mutants import Choice, Mutant, mutants_of, shuffled, sites_of
+from agentgym.tasks.mutation.mutants import Choice, Mutant, function_text, mutants_of, shuffled, sites_of
+from agentgym.tasks.mutation.spelling import free_names, new_names, respelled
 from agentgym.tasks.mutation.trial import Outcome, Trial, Workbench
 
 TOO_MANY_NOTICE = 0.5
 """A bug that breaks more than this share of the tests is no puzzle."""
 BATCH = 16
+TRIES_PER_SPELLING = 2
+"""Two draws of words for a function with few names may be the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A bug worth a task."""
+    """A bug worth a task. healthy: the module without the bug; None: as it is in the base. bug: the key of the bug that this is a
+    spelling of.
+    """
 
     base: Base
     mutant: Mutant
     outcome: Outcome
+    healthy: str | None = None
+    bug: str = ""
 
 
 @dataclass(slots=True)
@@ -80,6 +87,36 @@ class Finder:
         finally:
             for trial in trials:
                 await self.bench.give_back(trial)
+
+    async def spellings(self, found: Found, count: int) -> list[Found]:
+        """`found` in `count` spellings that its tests cannot tell apart; fewer where there are too few names or words for it."""
+        path = found.mutant.path
+        texts = {name: (self.base.tree / name).read_text(encoding="utf-8", errors="replace") for name in self._python()}
+        healthy = texts.pop(path)
+        names = free_names(healthy, texts.values())
+        chosen: dict[str, tuple[str, str]] = {function_text(healthy, found.mutant.function): (healthy, "")}
+        for number in range(TRIES_PER_SPELLING * count):
+            words = new_names(names, healthy, f"{self.seed} {found.mutant.key} {number}")
+            text = respelled(healthy, words)
+            chosen.setdefault(function_text(text, found.mutant.function), (text, respelled(found.mutant.source, words)))
+        pairs = list(chosen.values())[1 : count + 1]
+        wrongs = [found.mutant.spelled(*pair, number) for number, pair in enumerate(pairs)]
+        rights = [replace(found.mutant, source=text) for text, _ in pairs]
+        trial = await self.bench.open(self.base, self.image)
+        try:
+            await self._prepare([trial])
+            outcomes = await trial.run([*rights, *wrongs])
+        finally:
+            await self.bench.give_back(trial)
+        told = zip(outcomes[: len(rights)], outcomes[len(rights) :], strict=True)
+        return [
+            Found(self.base, wrong, outcome, healthy=right.source, bug=found.mutant.key)
+            for right, wrong, (sound, outcome) in zip(rights, wrongs, told, strict=True)
+            if not sound.noticed and not sound.hung and outcome.noticed.keys() == found.outcome.noticed.keys()
+        ]
+
+    def _python(self) -> list[str]:
+        return sorted({*self.base.modules, *(name for name in self.base.tests if name.endswith(".py"))})
 
     def _hand_over(self, goal: int) -> None:
         while self._spare and len(self.found) < goal:

@@ -11,8 +11,8 @@ import difflib
 import hashlib
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import libcst as cst
@@ -37,6 +37,10 @@ class Mutant:
     source: str
     key: str
     wrong: tuple[str, ...]
+
+    def spelled(self, healthy: str, source: str, number: int) -> Mutant:
+        """The same bug in another spelling of its module."""
+        return replace(self, source=source, key=f"{self.key}-{number}", wrong=lines_not_in(healthy, source))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +74,19 @@ def lines_not_in(healthy: str, source: str) -> tuple[str, ...]:
     before, after = healthy.splitlines(), source.splitlines()
     changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return tuple(line for kind, _, _, first, last in changes if kind != "equal" for line in after[first:last])
+
+
+def function_text(source: str, function: str) -> str:
+    """The lines of a function, decorators included, as they stand in the module; `function` is its dotted name."""
+    scope: Sequence[ast.AST] = ast.parse(source).body
+    found: ast.AST | None = None
+    for name in function.split("."):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        found = next(node for one in scope for node in ast.walk(one) if isinstance(node, kinds) and node.name == name)
+        scope = found.body
+    assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)), function
+    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
+    return "\n".join(source.split("\n")[first - 1 : found.end_lineno])
 
 
 @dataclass(frozen=True, slots=True)

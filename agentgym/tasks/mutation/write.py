@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tempfile
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from agentgym.tasks.files_task import FilesRecipe, copy_tree, write_files_task
 from agentgym.tasks.instructions import readable
 from agentgym.tasks.mutation.bases import Base
 from agentgym.tasks.mutation.finder import Found
-from agentgym.tasks.mutation.mutants import Mutant
+from agentgym.tasks.mutation.mutants import Mutant, function_text
 from agentgym.tasks.mutation.trial import Outcome
 
 Show = Literal["nothing", "module", "function", "line"]
@@ -59,19 +58,6 @@ def instruction(mutant: Mutant, outcome: Outcome, *, show: Show = "nothing") -> 
     return f"{text}\nWhat is wrong there:\n\n```python\n{wrong}\n```\n"
 
 
-def function_text(source: str, function: str) -> str:
-    """The lines of a function, decorators included, as they stand in the module; `function` is its dotted name."""
-    scope: Sequence[ast.AST] = ast.parse(source).body
-    found: ast.AST | None = None
-    for name in function.split("."):
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        found = next(node for one in scope for node in ast.walk(one) if isinstance(node, kinds) and node.name == name)
-        scope = found.body
-    assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)), function
-    first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
-    return "\n".join(source.split("\n")[first - 1 : found.end_lineno])
-
-
 def names_the_place(reason: str, mutant: Mutant) -> bool:
     """Some messages quote the line they come from, or count lines."""
     lines = mutant.source.splitlines()
@@ -89,10 +75,16 @@ def write_mutant(
     """Write `parent/<base>-<key>/`; returns it and its difficulty."""
     base, mutant, outcome = found.base, found.mutant, found.outcome
     score = difficulty_score(base, mutant, outcome)
+    family = [f"bug:{found.bug}"] if found.bug else []
     with tempfile.TemporaryDirectory(prefix="agentgym-mutant-") as scratch:
-        bug = Path(scratch)
+        bug, after = Path(scratch) / "bug", base.tree
+        bug.mkdir()
         if base.upload:
             copy_tree(base.tree, bug)
+        if found.healthy is not None:
+            after = Path(scratch) / "healthy"
+            copy_tree(base.tree, after)
+            (after / mutant.path).write_text(found.healthy, encoding="utf-8", newline="")
         (bug / mutant.path).parent.mkdir(parents=True, exist_ok=True)
         (bug / mutant.path).write_text(mutant.source, encoding="utf-8", newline="")
         recipe = FilesRecipe(
@@ -102,7 +94,7 @@ def write_mutant(
             dockerfile=base.dockerfile,
             context=base.context,
             before=bug,
-            after=base.tree,
+            after=after,
             source=frozenset([mutant.path]),
             tests=base.tests,
             test_paths=base.test_paths,
@@ -112,7 +104,7 @@ def write_mutant(
             difficulty=label(score),
             split=split,
             licence=base.licence,
-            tags=["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}", *tags],
+            tags=["mutation", f"operator:{mutant.operator}", f"base:{base.name}", f"score:{score}", *family, *tags],
             overlay=bug,
         )
         return write_files_task(recipe, parent), label(score)

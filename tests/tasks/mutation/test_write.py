@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agentgym.tasks.model import TaskError
-from agentgym.tasks.mutation.mutants import Mutant
+from agentgym.tasks.mutation.mutants import Mutant, function_text
 from agentgym.tasks.mutation.sets import deal, parse_counts
 from agentgym.tasks.mutation.trial import Failure, Outcome
-from agentgym.tasks.mutation.write import Show, function_text, instruction
+from agentgym.tasks.mutation.write import Show, instruction
 
 SOURCE = "def half(number):\n    return number // 2 + 1\n"
 MUTANT = Mutant("halves.py", "off_by_one", 2, "half", 2, SOURCE, "0" * 12, ("    return number // 2 + 1",))
