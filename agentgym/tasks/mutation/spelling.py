@@ -18,8 +18,8 @@ _POOL = """
 amount answer batch block bound branch bucket buffer cell chain chunk column count current cursor degree depth distance draft
 edge element entry extent factor field figure final frame front gap gauge grade guess height hint holder index inner interval
 item label lead left level limit link load lower margin mark measure member middle mode moment motion node note number offset
-option outer pair part piece pivot place plan point portion prior probe quota range rate ratio reach record region rest
-result reading row sample scale scope score second section seed segment series share shift side sign size slice slot source
+option outer pair part piece pivot place plan point portion prior probe quota rate ratio reach record region rest
+result reading row sample scale scope score second section seed segment series share shift side sign size slot source
 span spare spot stage start state step stock store strip target term threshold token total trace track trial unit upper usage
 value vector volume weight width window zone
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,25 @@ def test_a_snippet_is_one_module_with_tests(base, tmp_path):
     shutil.copytree(base.tree, copy)
     compile((copy / base.modules[0]).read_text(), base.modules[0], "exec")
     assert Path(base.tests[0]).name == f"test_{base.name}.py"
+
+
+async def test_held_out_spellings_are_other_tasks_of_the_bugs_trained_on(tmp_path, backend):
+    names = [base.name for base in snippet_bases() if share_of(base, base.modules[0]) == "train"][:2]
+    bases = [snippet(name) for name in names]
+
+    report = await mutate(bases, {"train": 6, "instances": 2}, tmp_path, backend, spellings=4, show="line")
+
+    tasks = {name: [load_task(root) for root in roots] for name, roots in report.written.items()}
+    bugs = {
+        name: Counter(tag for task in found for tag in task.tags if tag.startswith("bug:"))
+        for name, found in tasks.items()
+    }
+    assert set(bugs["train"].values()) == {3}
+    assert bugs["instances"] == dict.fromkeys(bugs["train"], 1)
+    texts = [task.instruction for found in tasks.values() for task in found]
+    assert len(set(texts)) == len(texts) == 8
+    task = tasks["instances"][0]
+    image = await backend.ensure_image(task.image)
+    gold = Patch(task.material.gold_patch())
+    assert (await grade(task, gold, backend, image=image)).reward == 1.0
+    assert (await grade(task, Patch(b""), backend, image=image)).reward == 0.0
