@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym.errors import InputError
 from agentgym.models import resolve
-from agentgym.observe.success import Outcomes, compare
+from agentgym.observe.success import Counts, Outcomes, compare
 from agentgym.store import Store, TrajectoryFilter
 from recipes.learn.plots import draw
 from recipes.learn.settings import LearnSettings
@@ -52,11 +52,35 @@ def summarise(plan: Plan) -> Path:
             summary[which] = renamed | {
                 name: facts[name] for name in ("difference", "p_value", "tasks", "better", "worse")
             }
+            summary[which] |= _by_family(outcomes["sft", which], outcomes[arm, which], settings.seed)
     path = plan.out / ("summary.json" if arm == "sao" else f"summary-{arm}.json")
     path.write_text(json.dumps(summary, indent=2))
     if importlib.util.find_spec("matplotlib") is not None:
         draw(lines, summary, plan.out / f"plots-{arm}")
     return path
+
+
+def _by_family(before: Outcomes, after: Outcomes, seed: int) -> dict[str, Any]:
+    """The same difference with families drawn in place of tasks, which are alike within one: what other families might give.
+
+    A family is what a task's name begins with: the bug of a spelling, the module of any other bug.
+    """
+    a, b = (_merged(one) for one in (before, after))
+    found = compare(a, b, seed=seed)
+    assert found is not None
+    rates = {
+        name: [round(a.counts[name].rate, 3), round(b.counts[name].rate, 3)] for name in a.graded if name in b.graded
+    }
+    return {"families": len(rates), "family_ci_low": found.low, "family_ci_high": found.high, "by_family": rates}
+
+
+def _merged(outcomes: Outcomes) -> Outcomes:
+    merged: dict[str, Counts] = {}
+    for task, found in outcomes.graded.items():
+        family = merged.setdefault(task.rpartition("-")[0], Counts())
+        family.solved += found.solved
+        family.graded += found.graded
+    return Outcomes(merged)
 
 
 def _of_one_policy(store: Store, run_id: str) -> Outcomes:

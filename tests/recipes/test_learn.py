@@ -71,7 +71,7 @@ def test_a_stage_that_is_done_is_not_run_again(tmp_path: Path) -> None:
 
 def episode(run: str, task: int, reward: float) -> Trajectory:
     return Trajectory(
-        task_id=f"t{task}",
+        task_id=f"base-bug{task % 4}-{task}",
         task_digest="sha256:1",
         harness_digest="sha256:2",
         backend="local",
@@ -104,6 +104,10 @@ def test_the_summary_says_what_the_store_holds(tmp_path: Path) -> None:
     assert summary["instances"]["sft_pass1"] == 0.25
     assert summary["modules"]["rl_pass1"] == 0.75
     assert summary["instances"]["ci_low"] > 0.2
+    assert summary["instances"]["by_family"] == {
+        "base-bug0": [0.4, 0.8], "base-bug1": [0.2, 0.8], "base-bug2": [0.2, 0.8], "base-bug3": [0.2, 0.6],
+    }  # fmt: skip
+    assert summary["modules"]["family_ci_low"] >= 0.4, "every family gained 0.4 or more"
     assert (summary["episodes"], summary["updates"], summary["max_staleness"]) == (1, 1, 2.0)
     assert summary["minutes"] == 2.0, "another arm's time is not this one's"
     assert (done.out / "plots-sao" / "held-out.png").exists()
