@@ -57,7 +57,11 @@ class LearnSettings(Config):
     operators: list[str] = Field(description="Kinds of mistakes (agentgym/tasks/mutation/operators.py).")
     max_lines: int = Field(ge=2, description="Bugs only in functions of at most so many lines.")
     precision: Literal["float32", "bfloat16"] = Field(description="The learner's compute type; weights stay float32.")
-    rl_modules: int = Field(ge=1, description="Snippets whose bugs RL trains on: those with the most places for one.")
+    rl_modules: int = Field(ge=1, description="Snippets that RL may train on: those with the most places for a bug.")
+    families: int = Field(
+        ge=0, description="Families that RL trains on, of those that can be; 0: all, none is tried out."
+    )
+    tries: int = Field(ge=1, description="Episodes that say how often the start solves a family, to choose among them.")
     concurrency: int = Field(ge=1)
     evaluations: int = Field(ge=1, description="Episodes per held-out task.")
     sets: dict[str, int]

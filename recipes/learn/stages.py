@@ -1,6 +1,6 @@
 """The plan: each stage is one `agentgym` command whose JSON result is kept; a stage whose result is there is not run again.
 
-    tasks → gold → (sft-N → probe-N)* → sft-instances, sft-modules → ARM → ARM-instances, ARM-modules → summary
+    tasks → gold → (sft-N → probe-N)* → tries → sft-instances, sft-modules → ARM → ARM-instances, ARM-modules → summary
 
 A stage that was interrupted is run again under the same name and goes on where its command can: rollouts skip what the store
 has, training resumes from its newest checkpoint.
@@ -15,11 +15,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym.errors import AgentGymError
 from agentgym.models import untie
+from agentgym.observe.success import Counts, Outcomes
+from agentgym.store import Store, TrajectoryFilter
 from agentgym.tasks import toml
 from agentgym.tasks.mutation.mutants import Choice
 from recipes.learn.families import snippet_sources
@@ -28,6 +31,8 @@ from recipes.learn.settings import LearnSettings
 
 PROFILE = Path(__file__).parent / "profile.toml"
 HELD_OUT = ("instances", "modules")
+SOMETIMES = 0.3
+"""Families with about this success are trained on: there is something to reinforce and much to learn."""
 T = TypeVar("T")
 
 
@@ -55,12 +60,14 @@ class Plan:
         try:
             self.make_tasks()
             start = self.cold_start()
+            families = self.choose(start)
+            held_out = {"instances": of_families(self.tasks("instances"), families), "modules": self.tasks("modules")}
             for which in HELD_OUT:
-                self.measure(f"sft-{which}", self.tasks(which), start, version=0)
-            self.reinforce(start)
+                self.measure(f"sft-{which}", held_out[which], start, version=0)
+            self.reinforce(start, of_families(self.tasks("train"), families))
             final = self.published()
             for which in HELD_OUT:
-                self.measure(f"{self.arm}-{which}", self.tasks(which), final, version=self.settings.rl.steps)
+                self.measure(f"{self.arm}-{which}", held_out[which], final, version=self.settings.rl.steps)
         finally:
             self.server.close()
 
@@ -89,6 +96,20 @@ class Plan:
                 break
         return start
 
+    def choose(self, start: Path) -> list[str]:
+        """The families to train on: those that the start solves sometimes, by a few training tasks of each."""
+        s, tasks = self.settings, self.tasks("train")
+        if not s.families:
+            return sorted({family_of(task) for task in tasks})
+        tried = [task for _, own in groupby(tasks, key=family_of) for task in spread(list(own), s.tries)]
+        self.measure("tries", tried, start, version=0)
+        if self.dry_run:
+            return []
+        with Store.open(s.store) as store:
+            rates = by_family(Outcomes.of(store.query(TrajectoryFilter(run_id="tries")))).graded
+        nearest = sorted(rates, key=lambda family: (abs(rates[family].rate - SOMETIMES), family))
+        return sorted(nearest[: s.families])
+
     def measure(self, name: str, tasks: list[str], weights: Path, *, version: int) -> dict[str, Any] | None:
         """Success on held-out tasks, sampled by the server."""
         config = self._evaluation(name, version=version) | {"tasks": tasks, "split": "all"}
@@ -96,7 +117,7 @@ class Plan:
             config |= {"model": self.serve(weights), "tokenizer": self.settings.model}
         return self.stage(name, ["eval"], {}, config=config)
 
-    def reinforce(self, start: Path) -> None:
+    def reinforce(self, start: Path, tasks: list[str]) -> None:
         s, arm = self.settings, self.settings.arms[self.arm]
         done = self.result(self.arm)
         url = self.serve(start) if done is None else ""
@@ -106,7 +127,7 @@ class Plan:
             "server": url,
             "output": str(self.out / self.arm),
             "run_id": self.arm,
-            "tasks": self.tasks("train"),
+            "tasks": tasks,
             "task_split": "all",
             "steps": s.rl.steps - self._taken(self.arm),
             "batch_trajectories": s.rl.batch,
@@ -230,6 +251,25 @@ class Plan:
 
     def _seeded(self) -> dict[str, Any]:
         return {"seed": self.settings.seed, "store": str(self.settings.store)}
+
+
+def family_of(task: str) -> str:
+    """What the name of a task (or its directory) begins with: the bug of a spelling, the module of any other bug."""
+    return Path(task).name.rpartition("-")[0]
+
+
+def of_families(tasks: Sequence[str], families: Sequence[str]) -> list[str]:
+    return [task for task in tasks if family_of(task) in families]
+
+
+def by_family(outcomes: Outcomes) -> Outcomes:
+    """The outcomes of all tasks of a family together."""
+    merged: dict[str, Counts] = {}
+    for task, found in outcomes.graded.items():
+        family = merged.setdefault(family_of(task), Counts())
+        family.solved += found.solved
+        family.graded += found.graded
+    return Outcomes(merged)
 
 
 def spread(items: Sequence[T], count: int) -> list[T]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from agentgym.errors import InputError
 from agentgym.models import resolve
-from agentgym.observe.success import Counts, Outcomes, compare
+from agentgym.observe.success import Outcomes, compare
 from agentgym.store import Store, TrajectoryFilter
 from recipes.learn.plots import draw
 from recipes.learn.settings import LearnSettings
-from recipes.learn.stages import HELD_OUT, Plan
+from recipes.learn.stages import HELD_OUT, Plan, by_family
 
 
 def summarise(plan: Plan) -> Path:
@@ -61,26 +61,14 @@ def summarise(plan: Plan) -> Path:
 
 
 def _by_family(before: Outcomes, after: Outcomes, seed: int) -> dict[str, Any]:
-    """The same difference with families drawn in place of tasks, which are alike within one: what other families might give.
-
-    A family is what a task's name begins with: the bug of a spelling, the module of any other bug.
-    """
-    a, b = (_merged(one) for one in (before, after))
+    """The same difference with families drawn in place of tasks, which are alike within one: what other families might give."""
+    a, b = by_family(before), by_family(after)
     found = compare(a, b, seed=seed)
     assert found is not None
     rates = {
         name: [round(a.counts[name].rate, 3), round(b.counts[name].rate, 3)] for name in a.graded if name in b.graded
     }
     return {"families": len(rates), "family_ci_low": found.low, "family_ci_high": found.high, "by_family": rates}
-
-
-def _merged(outcomes: Outcomes) -> Outcomes:
-    merged: dict[str, Counts] = {}
-    for task, found in outcomes.graded.items():
-        family = merged.setdefault(task.rpartition("-")[0], Counts())
-        family.solved += found.solved
-        family.graded += found.graded
-    return Outcomes(merged)
 
 
 def _of_one_policy(store: Store, run_id: str) -> Outcomes:

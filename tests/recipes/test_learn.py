@@ -38,7 +38,7 @@ def test_every_stage_is_a_command_with_a_config_it_accepts(tmp_path: Path, capsy
     dry.run()
     told = [line.split()[1].rstrip(":") for line in capsys.readouterr().err.splitlines() if line.startswith("──")]
     assert told[:4] == ["tasks", "gold", "sft-1", "probe-1"]
-    assert told[-5:] == ["sft-instances", "sft-modules", arm, f"{arm}-instances", f"{arm}-modules"]
+    assert told[-6:] == ["tries", "sft-instances", "sft-modules", arm, f"{arm}-instances", f"{arm}-modules"]
     for stage in (arm, "sft-1"):
         values = tomllib.loads((dry.out / "config" / f"{stage}.toml").read_text())
         config = OnlineConfig.model_validate(values)
@@ -134,6 +134,29 @@ def test_reinforcement_starts_where_imitation_ended(tmp_path: Path) -> None:
         (dry.out / f"stages/probe-{number}.json").write_text(json.dumps({"pass@1": {"value": 0.5}}))
     assert dry.cold_start().name == "sft-2-untied"
     assert dry.sft_policy() == Path("sft/step-2/policy")
+
+
+def test_the_families_trained_on_are_those_that_the_start_solves_sometimes(tmp_path: Path) -> None:
+    real = plan(tmp_path, dry_run=False)
+    real.settings = real.settings.model_copy(update={"families": 2, "tries": 2})
+    (real.out / "stages").mkdir(parents=True)
+    (real.out / "stages" / "tries.json").write_text("{}")
+    rates = {
+        "always-1": (1.0, 1.0, 1.0),
+        "never-2": (0.0, 0.0, 0.0),
+        "often-3": (1.0, 1.0, 0.0),
+        "seldom-4": (0.0, 1.0, 0.0),
+    }
+    with Store.open(real.settings.store) as store:
+        for family, rewards in rates.items():
+            for number, reward in enumerate(rewards):
+                task = real.out / "tasks" / "train" / f"{family}-{number}"
+                task.mkdir(parents=True)
+                (task / "task.toml").touch()
+                store.add(replace(episode("tries", 0, reward), task_id=task.name))
+    assert real.choose(tmp_path) == ["never-2", "seldom-4"], "the nearest to 0.3"
+    kept = stages.of_families(real.tasks("train"), ["seldom-4"])
+    assert [Path(task).name for task in kept] == ["seldom-4-0", "seldom-4-1", "seldom-4-2"]
 
 
 def test_memory_is_told_beforehand() -> None:

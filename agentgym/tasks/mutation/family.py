@@ -160,16 +160,25 @@ class _Search:
         if spellings == 1:
             return await self.find(finders, wanted)
         whose = {(one.base.name, one.module): one for one in finders}
+        slots = asyncio.Semaphore(self.workers)
         spelled: dict[str, list[Found]] = {}
+
+        async def spell(key: str, bug: Found) -> None:
+            async with slots:
+                spelled[key] = await whose[bug.base.name, bug.mutant.path].spellings(bug, spellings)
+            self.dropped["too few spellings"] += len(spelled[key]) < spellings
+            self.on_found(self.total + sum(map(len, spelled.values())))
+
         bugs = goal = -(-wanted // spellings)
         while True:
-            found = await self.find(finders, goal)
-            for bug in found:
-                if (key := f"{bug.base.name} {bug.mutant.key}") not in spelled:
-                    spelled[key] = await whose[bug.base.name, bug.mutant.path].spellings(bug, spellings)
-                    self.dropped["too few spellings"] += len(spelled[key]) < spellings
-                    self.on_found(self.total + sum(map(len, spelled.values())))
-            whole = [one for one in spelled.values() if len(one) == spellings]
+            found = {f"{bug.base.name} {bug.mutant.key}": bug for bug in await self.find(finders, goal)}
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for key in found.keys() - spelled.keys():
+                        group.create_task(spell(key, found[key]))
+            except ExceptionGroup as failed:
+                raise failed.exceptions[0] from failed
+            whole = [spelled[key] for key in found if len(spelled[key]) == spellings]
             if len(whole) >= bugs or len(found) < goal:
                 return [task for one in whole for task in one][:wanted]
             goal += bugs - len(whole)
