@@ -82,9 +82,12 @@ def _postgres_programs() -> Path | None:
 
 
 class Vllm:
-    """A vLLM server of our own that takes part in weight updates; fp32, so that logprobs can be compared. log: what it says."""
+    """A vLLM server of our own that takes part in weight updates; fp32, so that logprobs can be compared.
 
-    def __init__(self, python: str, model: Path, log: Path, *, context: int) -> None:
+    log: what it says. adapters: how many LoRA adapters it serves in one batch.
+    """
+
+    def __init__(self, python: str, model: Path, log: Path, *, context: int, adapters: int = 0) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -98,9 +101,12 @@ class Vllm:
             "--max-num-batched-tokens",
             str(max(context, 8192)),
         ]  # see docs/training.md
+        if adapters:
+            self._command += ["--enable-lora", "--max-loras", str(adapters)]
+        self._settings = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"} if adapters else {}
 
     def start(self, *, wait: bool = True) -> None:
-        settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+        settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", **self._settings}
         with self._log.open("a") as output:
             self._server = subprocess.Popen(
                 self._command, stdout=output, stderr=output, env={**os.environ, **settings}, start_new_session=True
