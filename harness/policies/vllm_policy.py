@@ -32,7 +32,7 @@ import numpy as np
 from agentgym.store.records import Int32Array, PolicyKind, Sampling, VersionSpan
 from harness.policies.probe import Scorer, checkpoint_scorer, probe_gap
 from harness.policies.protocol import Generation, OnTokens, PolicyError, PublishError
-from harness.policies.vllm_server import Answer, NotServed, VllmPolicyConfig, VllmServer, adapter_label
+from harness.policies.vllm_server import Answer, NotServed, Send, VllmPolicyConfig, VllmServer, adapter_label
 
 __all__ = ["VllmPolicy", "VllmPolicyConfig"]
 
@@ -140,16 +140,18 @@ class VllmPolicy:
                 raise PolicyError(f"the server at {self.server.url} streamed what nobody's weights had sampled")
         raise PolicyError(f"the server at {self.server.url} keeps serving weights that nobody published to it")
 
-    async def load_weights(self, path: Path, version: int, *, score: Scorer | None = None) -> float:
+    async def load_weights(
+        self, path: Path, version: int, *, score: Scorer | None = None, send: Send | None = None
+    ) -> float:
         """Make the server serve another checkpoint (an untied one, on a disk it sees) as `version`.
 
-        score: the logprobs the new weights give a probe, the checkpoint's own if unset. Returns the largest difference
-        found. Raises PublishError, with the old weights and version back, where the server's differ; PolicyError where it
-        does not take part in weight updates.
+        score: the logprobs the new weights give a probe, the checkpoint's own if unset. send: brings them in place of a reload;
+        then `path` is read only if they are needed again. Returns the largest difference found. Raises PublishError, with the
+        old weights and version back, where the server's differ; PolicyError where it does not take part in weight updates.
         """
         self._must_tell_labels()
         async with self._publishing:
-            return await self._exchange(path, version, score or checkpoint_scorer(path))
+            return await self._exchange(path, version, score or checkpoint_scorer(path), send)
 
     async def load_adapter(self, path: Path, version: int, *, score: Scorer | None = None) -> float:
         """Make the server sample with an adapter (peft's files) on its first weights, as `version`; see `load_weights`."""
@@ -199,12 +201,12 @@ class VllmPolicy:
         finally:
             self._running[adapter] -= 1
 
-    async def _exchange(self, path: Path, version: int, score: Scorer) -> float:
+    async def _exchange(self, path: Path, version: int, score: Scorer, send: Send | None = None) -> float:
         label, old = f"{version}-{secrets.token_hex(4)}", self._served
         self._open.clear()
         try:
             try:
-                await self.server.exchange(path, label)
+                await self.server.exchange(path, label, send)
                 gap = await self._gap(score)
             except PolicyError as error:
                 await self._put_back(old)

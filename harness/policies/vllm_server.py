@@ -37,6 +37,7 @@ import numpy as np
 from pydantic import Field
 
 from agentgym.config import Config
+from agentgym.errors import AgentGymError
 from agentgym.store.records import FinishReason, Float32Array, Int32Array, Sampling
 from harness.policies.protocol import OnTokens, PolicyError
 from harness.policies.vllm_stream import StreamedAnswer
@@ -63,6 +64,10 @@ class VllmPolicyConfig(Config):
     publish_tolerance: float = Field(
         default=1e-3, gt=0, description="largest logprob gap after a weight update, nats; a bf16 server needs 0.05"
     )
+
+
+Send = Callable[[], None]
+"""Brings weights to the server's workers (blocking). Raises an AgentGymError where they did not arrive."""
 
 
 class NotServed(PolicyError):
@@ -129,8 +134,9 @@ class VllmServer:
             return answer
         return replace(answer, labels=tuple((adapter_label(base, adapter), s, e) for base, s, e in answer.labels))
 
-    async def exchange(self, weights: Path, label: str) -> None:
-        """Load other weights of the same model, from a path the server sees; running requests go on with them.
+    async def exchange(self, weights: Path, label: str, send: Send | None = None) -> None:
+        """Load other weights of the same model, from a path the server sees or as `send` brings them; running requests go on
+        with them.
 
         The label is set first: should loading fail half-way, no token is attributed to the weights before it.
         """
@@ -138,7 +144,10 @@ class VllmServer:
         try:
             await self.post("/update_weight_version", {"new_version": label})
             reload = {"method": "reload_weights", "kwargs": {"weights_path": str(weights)}}
-            await self.post("/collective_rpc", reload, busy=False)
+            if send is None:
+                await self.post("/collective_rpc", reload, busy=False)
+            else:
+                await _sent(send)
             await self.post("/reset_prefix_cache?reset_running_requests=true", None)
         finally:
             await self.post("/resume", None)
@@ -158,19 +167,28 @@ class VllmServer:
 
     def adapter_room(self) -> AdapterRoom | None:
         """Room for adapters that come while it runs (blocking); None where the server was not started with any."""
+        told = self._info()
+        lora = told["vllm_config"].get("lora_config")
+        if lora is None or not told["vllm_env"].get("VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
+            return None
+        return AdapterRoom(lora["max_loras"], lora["max_lora_rank"])
+
+    def transfer(self) -> tuple[str | None, int]:
+        """Over what the server takes weights from another process (blocking), None where it does not; and its workers."""
+        config = self._info()["vllm_config"]
+        parallel = config["parallel_config"]
+        workers = parallel["tensor_parallel_size"] * parallel["pipeline_parallel_size"] * parallel["data_parallel_size"]
+        return (config.get("weight_transfer_config") or {}).get("backend"), workers
+
+    def _info(self) -> dict[str, Any]:
         try:
-            answer = httpx.get(
-                f"{self.url}/server_info", params={"config_format": "json"}, headers=self._headers, timeout=120.0
-            )
+            asked = {"config_format": "json"}
+            answer = httpx.get(f"{self.url}/server_info", params=asked, headers=self._headers, timeout=120.0)
             answer.raise_for_status()
-            told = answer.json()
-            lora = told["vllm_config"]["lora_config"]
-            if lora is None or not told["vllm_env"].get("VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
-                return None
-            return AdapterRoom(lora["max_loras"], lora["max_lora_rank"])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            return answer.json()
+        except (httpx.HTTPError, ValueError) as error:
             raise PolicyError(
-                f"the server at {self.url} does not say whether it takes adapters: {error}",
+                f"the server at {self.url} does not say how it was started: {error}",
                 hint="start vLLM 0.32 or later with VLLM_SERVER_DEV_MODE=1",
             ) from error
 
@@ -298,6 +316,13 @@ class VllmServer:
                 continue
             return generate, found.labels[-1][0] if found.labels else None
         raise AssertionError("the completions endpoint either answers or raises")
+
+
+async def _sent(send: Send) -> None:
+    try:
+        await asyncio.to_thread(send)
+    except AgentGymError as error:
+        raise PolicyError(str(error.args[0])) from error
 
 
 def adapter_label(base: str | None, adapter: str) -> str:

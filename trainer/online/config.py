@@ -59,10 +59,15 @@ class RolloutRules(BaseModel):
     patience_s: float = Field(
         300.0, ge=0, description="How long a policy server or a database may be away, in seconds."
     )
-    publish: Literal["auto", "weights", "adapter"] = Field(
+    publish: Literal["auto", "weights", "adapter", "nccl"] = Field(
         "auto",
-        description="What goes to the server: all weights, or LoRA adapters only; auto: adapters where there are some and the "
-        "server takes them.",
+        description="What goes to the server: all weights (over the disk, or between GPUs over nccl), or LoRA adapters only; "
+        "auto: adapters where there are some and the server takes them, else weights.",
+    )
+    nccl_address: str = Field(
+        "127.0.0.1:29600",
+        pattern=r"^[^:]+:\d+$",
+        description="publish = nccl: host:port of this process, as the server's workers reach it.",
     )
     publish_tolerance: float = Field(
         1e-3, gt=0, description="Largest logprob gap after a publish, nats; a bf16 policy needs 0.05."
@@ -98,9 +103,9 @@ class OnlineConfig(RolloutRules, CurriculumRules, TrainConfig):
                 f"publish = 'adapter' with policy_trains = {self.policy_trains!r}: there is no adapter to publish",
                 hint='set policy_trains = "lora", or publish = "weights"',
             )
-        if self.publish == "adapter" and self.server is None:
+        if self.publish in ("adapter", "nccl") and self.server is None:
             raise TrainConfigError(
-                "publish = 'adapter' without a server: a policy in this process takes the weights themselves",
+                f"publish = {self.publish!r} without a server: a policy in this process takes the weights themselves",
                 hint='set server, or publish = "auto"',
             )
         if self.imitate:

@@ -2,7 +2,8 @@
 learner's; until then, and when it fails, the old version is served.
 
     Embedded    the tensors, to the policy in this process
-    Server      an untied checkpoint in a directory the server reads, then its pause → reload → resume
+    Server      an untied checkpoint in a directory the server reads, then its pause → reload → resume; or, between GPUs, the
+                tensors in place of the reload (`trainer.nccl`)
     Adapter     LoRA adapters, a few MB in peft's format, as one more adapter on a server that has the model itself
 
 Of published checkpoints the last two stay: the one served, and the one before, which a failed publish goes back to. Adapters
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +30,7 @@ from harness.policies.vllm_server import AdapterRoom
 from trainer.adapters import save_adapters
 from trainer.errors import TrainConfigError
 from trainer.models import save_untied
+from trainer.nccl import NcclSender, vllm_transfer
 from trainer.online.config import OnlineConfig
 from trainer.run import TrainingRun
 
@@ -57,18 +60,21 @@ class EmbeddedPublisher:
 
 
 class ServerPublisher:
-    """To a vLLM server that reads the same disk."""
+    """To a vLLM server that reads the same disk. sender: moves the weights, which the server then reads from there only when a
+    publish failed, or when it was restarted."""
 
-    def __init__(self, policy: VllmPolicy, directory: Path) -> None:
+    def __init__(self, policy: VllmPolicy, directory: Path, sender: NcclSender | None = None) -> None:
         self.policy = policy
         self.directory = directory.resolve()
+        self.sender = sender
 
     async def publish(self, run: TrainingRun) -> float:
         version = run.learner.version
         place = self.directory / f"version-{version:06d}"
         weights = await asyncio.to_thread(run.weights)
         await asyncio.to_thread(save_untied, run.learner.policy, weights, place, run.source)
-        gap = await self.policy.load_weights(place, version, score=scorer_of(run))
+        send = partial(self.sender.send, weights) if self.sender else None
+        gap = await self.policy.load_weights(place, version, score=scorer_of(run), send=send)
         for old in sorted(self.directory.glob("version-*"))[:-KEEP]:
             shutil.rmtree(old, ignore_errors=True)
         return gap
@@ -98,6 +104,8 @@ def publisher_for(policy: TorchPolicy | VllmPolicy, config: OnlineConfig) -> Pub
     if not isinstance(policy, VllmPolicy):
         return EmbeddedPublisher(policy)
     directory = config.output / "published"
+    if config.publish == "nccl":
+        return ServerPublisher(policy, directory, _nccl_sender(policy, config))
     if config.publish == "weights" or config.policy_trains != "lora":
         return ServerPublisher(policy, directory)
     refusal = _no_room(policy.server.adapter_room(), config.lora_rank)
@@ -111,6 +119,20 @@ def publisher_for(policy: TorchPolicy | VllmPolicy, config: OnlineConfig) -> Pub
         )
     _log.info("all weights are published, not adapters: the server at %s %s", policy.server.url, refusal)
     return ServerPublisher(policy, directory)
+
+
+def _nccl_sender(policy: VllmPolicy, config: OnlineConfig) -> NcclSender:
+    backend, workers = policy.server.transfer()
+    if backend != "nccl":
+        raise TrainConfigError(
+            f"publish = 'nccl', but the server at {policy.server.url} takes no weights over NCCL",
+            hint='start it with --weight-transfer-config \'{"backend": "nccl"}\'',
+        )
+    if not torch.cuda.is_available():
+        raise TrainConfigError("publish = 'nccl', but torch sees no GPU here", hint='set publish = "weights"')
+    vllm_transfer()
+    host, _, port = config.nccl_address.rpartition(":")
+    return NcclSender(policy.server.url, (host, int(port)), workers, torch.device("cuda", torch.cuda.current_device()))
 
 
 def _no_room(room: AdapterRoom | None, rank: int) -> str:

@@ -148,16 +148,16 @@ async def test_a_failed_publish_changes_nothing(policy, adapter) -> None:
     assert gap(one, answer) < 1e-3
 
 
-async def test_a_server_that_lost_the_adapter_gets_it_again(policy, adapter) -> None:
+async def test_a_server_that_comes_back_without_the_adapter_gets_it_again(server, policy, adapter) -> None:
     path, model = adapter(1)
     await policy.load_adapter(path, 4, score=expected(model))
-    (name,) = [name for name in policy.server.listed() if name.startswith("4-")]
-    await policy.server.drop_adapter(name)  # what a restart leaves
+    await asyncio.to_thread(server.kill)
+    await asyncio.to_thread(server.start)
     answers = await asyncio.gather(*[sample(policy, 24, seed=seed) for seed in range(3)])
     for answer in answers:
         assert answer.versions == (VersionSpan(4, 0, 24),)
         assert gap(model, answer) < 1e-3
-    assert len([name for name in policy.server.listed() if name.startswith("4-")]) == 1
+    assert len(policy.server.listed()) == 2, "the model, and one adapter"
 
 
 async def test_other_weights_below_an_adapter_are_no_version(policy, adapter, tiny_dir, tmp_path: Path) -> None:
