@@ -11,6 +11,7 @@ GPU. What is known from reading: a worker that dies in a broadcast leaves the ot
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -62,14 +63,13 @@ class NcclSender:
 def vllm_transfer() -> tuple[Any, Any]:
     """vLLM's modules for it. TrainConfigError where they are not installed."""
     try:
-        from vllm.distributed import weight_transfer
-        from vllm.distributed.weight_transfer import nccl_engine
+        transfer = importlib.import_module("vllm.distributed.weight_transfer")
+        return transfer, importlib.import_module("vllm.distributed.weight_transfer.nccl_engine")
     except ImportError as error:
         raise TrainConfigError(
             f"publish = 'nccl' uses vLLM's own sender, which cannot be imported: {error}",
             hint="install the server's version of vLLM beside the trainer",
         ) from error
-    return weight_transfer, nccl_engine
 
 
 class _Meta(NamedTuple):

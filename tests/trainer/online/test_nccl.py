@@ -19,7 +19,7 @@ from torch import Tensor
 
 from agentgym.models import untie
 from agentgym.store.records import Sampling
-from harness.policies.protocol import Generation, PublishError
+from harness.policies.protocol import Generation, OnTokens, PublishError
 from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 from trainer.errors import TrainConfigError, TransferError
 from trainer.online.publisher import ServerPublisher, publisher_for, scorer_of
@@ -69,9 +69,9 @@ async def policy(server: Vllm) -> AsyncIterator[VllmPolicy]:
     await policy.close()
 
 
-async def sample(policy: VllmPolicy, tokens: int) -> Generation:
-    return await policy.generate(
-        PROMPT, sampling=Sampling(seed=1), max_tokens=tokens, stop_token_ids=(), episode_id="a"
+async def sample(policy: VllmPolicy, tokens: int, on_tokens: OnTokens = lambda tokens: None) -> Generation:
+    return await policy.stream(
+        PROMPT, sampling=Sampling(seed=1), max_tokens=tokens, stop_token_ids=(), episode_id="a", on_tokens=on_tokens
     )
 
 
@@ -92,8 +92,9 @@ async def test_a_generation_crosses_a_transfer_and_a_failed_one_is_undone(
         for parameter in run.learner.policy.parameters():
             parameter.mul_(1.05)
     run.learner.version = 1
-    running = asyncio.create_task(sample(policy, 1900))
-    await asyncio.sleep(1.0)
+    started = asyncio.Event()
+    running = asyncio.create_task(sample(policy, 300, lambda tokens: started.set()))
+    await started.wait()
     assert await publisher.publish(run) < 1e-3
     crossed = await running
     first, second = crossed.versions
