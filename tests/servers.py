@@ -19,6 +19,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+WITHOUT_GPU = Path(__file__).parent / "trainer" / "online" / "without_gpu"
+
 
 class Postgres:
     """A server of our own, as an unprivileged user (it refuses root); without PostgreSQL the test is skipped. url: its database.
@@ -82,9 +84,15 @@ def _postgres_programs() -> Path | None:
 
 
 class Vllm:
-    """A vLLM server of our own that takes part in weight updates; fp32, so that logprobs can be compared. log: what it says."""
+    """A vLLM server of our own that takes part in weight updates; fp32, so that logprobs can be compared.
 
-    def __init__(self, python: str, model: Path, log: Path, *, context: int) -> None:
+    log: what it says. adapters: how many LoRA adapters it serves in one batch. transfer: takes weights from another process,
+    with a stand-in for NCCL (`WITHOUT_GPU`).
+    """
+
+    def __init__(
+        self, python: str, model: Path, log: Path, *, context: int, adapters: int = 0, transfer: bool = False
+    ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -98,9 +106,15 @@ class Vllm:
             "--max-num-batched-tokens",
             str(max(context, 8192)),
         ]  # see docs/training.md
+        if adapters:
+            self._command += ["--enable-lora", "--max-loras", str(adapters)]
+        self._settings = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"} if adapters else {}
+        if transfer:
+            self._command += ["--weight-transfer-config", '{"backend": "nccl"}']
+            self._settings["PYTHONPATH"] = str(WITHOUT_GPU)
 
     def start(self, *, wait: bool = True) -> None:
-        settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
+        settings = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", **self._settings}
         with self._log.open("a") as output:
             self._server = subprocess.Popen(
                 self._command, stdout=output, stderr=output, env={**os.environ, **settings}, start_new_session=True

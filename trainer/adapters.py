@@ -1,4 +1,5 @@
-"""LoRA (Hu et al. 2021): W + (α/r) B A, with W frozen, by peft. What is served and saved is the sum.
+"""LoRA (Hu et al. 2021): W + (α/r) B A, with W frozen, by peft. What is saved as policy is the sum; served is the sum, or the
+adapters on a server that has W already.
 
 Adapters are put into the linear layers of the decoder, never into embedding or head. B starts at zero, so training starts
 at the policy itself. Weights are merged into a copy, on the way out: W itself never changes, so a resumed run is exact.
@@ -6,9 +7,12 @@ at the policy itself. Weights are merged into a copy, on the way out: W itself n
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainer.config import LearnerConfig
@@ -59,6 +63,18 @@ def peft_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in state.items()
         if is_adapter(name)
     }
+
+
+def save_adapters(lora: LoraConfig, state: Mapping[str, Tensor], target: Path, base: Path) -> None:
+    """Write adapters in peft's format, with the name of the model they were added to. `target` appears whole or not at all."""
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    lora.base_model_name_or_path = str(base)
+    lora.save_pretrained(str(partial))
+    save_file(peft_state(state), partial / "adapter_model.safetensors")
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
 
 
 def from_peft(state: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from trainer.adapters import from_peft, peft_state
+from trainer.adapters import from_peft, save_adapters
 from trainer.config import TrainConfig
 from trainer.errors import CheckpointError
 from trainer.learner import Learner
@@ -93,9 +93,8 @@ def save(output: Path, learner: Learner, state: TrainState, *, source: Path, kee
         with quiet():
             learner.policy.save_pretrained(partial / "policy", state_dict=weights)
         copy_sidecars(source, partial / "policy")
-        if learner.lora is not None:
-            learner.lora.save_pretrained(str(partial / "adapter"))
-            save_file(peft_state(adapters), partial / "adapter" / "adapter_model.safetensors")
+        if learner.lora is not None and state.base is not None:
+            save_adapters(learner.lora, adapters, partial / "adapter", Path(state.base))
         if learner.value is not None:
             save_file(critic, partial / "critic.safetensors")
         torch.save({"optimizers": optimizers, "random": torch.get_rng_state()}, partial / "training.pt")

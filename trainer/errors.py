@@ -23,3 +23,7 @@ class CheckpointError(AgentGymError):
 
 class DivergenceError(AgentGymError):
     """A loss or gradient is not finite; the step was not taken."""
+
+
+class TransferError(AgentGymError):
+    """Weights did not get to the server's workers whole."""

@@ -95,6 +95,11 @@ class TrainingRun:
         self._together("weights")
         return self.learner.weights()
 
+    def adapters(self) -> dict[str, Tensor]:
+        """What of the policy is an adapter's; see `Learner.adapters`."""
+        self._together("adapters")
+        return self.learner.adapters()
+
     def score(self, token_ids: Tensor, first: int) -> Tensor:
         """What the policy says of a sequence; see `Learner.score`."""
         self._together("score", token_ids, first)

@@ -14,15 +14,21 @@ Checked rather than assumed:
 
 Weights are exchanged while the server is paused with its requests kept; their keys and values are computed again, so a
 token's logprob is exactly that of the weights it is labelled with. That needs `VLLM_SERVER_DEV_MODE=1`.
+
+A LoRA adapter is put beside those that are served, under a name of its own, and each request names the one that samples it:
+nothing pauses, and the name is part of its answer's label. vLLM 0.32 can also exchange an adapter under its name
+(`load_inplace`), but then running requests bring their own adapter back from disk while the server already reports the
+next (docs/training.md has the measurement).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +37,7 @@ import numpy as np
 from pydantic import Field
 
 from agentgym.config import Config
+from agentgym.errors import AgentGymError
 from agentgym.store.records import FinishReason, Float32Array, Int32Array, Sampling
 from harness.policies.protocol import OnTokens, PolicyError
 from harness.policies.vllm_stream import StreamedAnswer
@@ -57,6 +64,22 @@ class VllmPolicyConfig(Config):
     publish_tolerance: float = Field(
         default=1e-3, gt=0, description="largest logprob gap after a weight update, nats; a bf16 server needs 0.05"
     )
+
+
+Send = Callable[[], None]
+"""Brings weights to the server's workers (blocking). Raises an AgentGymError where they did not arrive."""
+
+
+class NotServed(PolicyError):
+    """The server has nothing under the path or name that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRoom:
+    """What a server has room for. adapters: in one batch. rank: of the largest."""
+
+    adapters: int
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,17 +114,29 @@ class VllmServer:
         max_tokens: int,
         stop_token_ids: Sequence[int] = (),
         on_tokens: OnTokens | None = None,
+        adapter: str | None = None,
     ) -> Answer:
-        """Sample up to `max_tokens` after `prompt`; a server with labels tells `on_tokens` along the way. Raises PolicyError."""
-        path, body = self._request(list(prompt), sampling, max_tokens, list(stop_token_ids))
-        if on_tokens is None or not self.labelled:
-            return _answer(await self.post(path, body), list(prompt), sampling)
-        streamed = StreamedAnswer(on_tokens)
-        await self.post(path, body | {"stream": True}, on_event=streamed.take)
-        return _answer(streamed.document, list(prompt), sampling)
+        """Sample up to `max_tokens` after `prompt`; a server with labels tells `on_tokens` along the way.
 
-    async def exchange(self, weights: Path, label: str) -> None:
-        """Load other weights of the same model, from a path the server sees; running requests go on with them.
+        adapter: the one to sample with; labels are `adapter_label`'s then. Raises PolicyError, NotServed where there is no
+        such adapter.
+        """
+        path, body = self._request(list(prompt), sampling, max_tokens, list(stop_token_ids))
+        if adapter is not None:
+            body["model"] = adapter
+        if on_tokens is None or not self.labelled:
+            answer = _answer(await self.post(path, body), list(prompt), sampling)
+        else:
+            streamed = StreamedAnswer(on_tokens)
+            await self.post(path, body | {"stream": True}, on_event=streamed.take)
+            answer = _answer(streamed.document, list(prompt), sampling)
+        if adapter is None or answer.labels is None:
+            return answer
+        return replace(answer, labels=tuple((adapter_label(base, adapter), s, e) for base, s, e in answer.labels))
+
+    async def exchange(self, weights: Path, label: str, send: Send | None = None) -> None:
+        """Load other weights of the same model, from a path the server sees or as `send` brings them; running requests go on
+        with them.
 
         The label is set first: should loading fail half-way, no token is attributed to the weights before it.
         """
@@ -109,10 +144,62 @@ class VllmServer:
         try:
             await self.post("/update_weight_version", {"new_version": label})
             reload = {"method": "reload_weights", "kwargs": {"weights_path": str(weights)}}
-            await self.post("/collective_rpc", reload, busy=False)
+            if send is None:
+                await self.post("/collective_rpc", reload, busy=False)
+            else:
+                await _sent(send)
             await self.post("/reset_prefix_cache?reset_running_requests=true", None)
         finally:
             await self.post("/resume", None)
+
+    async def add_adapter(self, name: str, path: Path) -> None:
+        """Serve an adapter (peft's files, at a path the server sees) beside the others. The name must be a new one."""
+        try:
+            await self.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(path)}, busy=False)
+        except PolicyError:
+            if name not in await asyncio.to_thread(self.listed):  # it is, where only the answer was lost
+                raise
+
+    async def drop_adapter(self, name: str) -> None:
+        """No longer serve it to new requests. What cannot be dropped is a name that nobody asks for: no error."""
+        with contextlib.suppress(PolicyError):
+            await self.post("/v1/unload_lora_adapter", {"lora_name": name}, busy=False)
+
+    def adapter_room(self) -> AdapterRoom | None:
+        """Room for adapters that come while it runs (blocking); None where the server was not started with any."""
+        told = self._info()
+        lora = told["vllm_config"].get("lora_config")
+        if lora is None or not told["vllm_env"].get("VLLM_ALLOW_RUNTIME_LORA_UPDATING"):
+            return None
+        return AdapterRoom(lora["max_loras"], lora["max_lora_rank"])
+
+    def transfer(self) -> tuple[str | None, int]:
+        """Over what the server takes weights from another process (blocking), None where it does not; and its workers."""
+        config = self._info()["vllm_config"]
+        parallel = config["parallel_config"]
+        workers = parallel["tensor_parallel_size"] * parallel["pipeline_parallel_size"] * parallel["data_parallel_size"]
+        return (config.get("weight_transfer_config") or {}).get("backend"), workers
+
+    def _info(self) -> dict[str, Any]:
+        try:
+            asked = {"config_format": "json"}
+            answer = httpx.get(f"{self.url}/server_info", params=asked, headers=self._headers, timeout=120.0)
+            answer.raise_for_status()
+            return answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise PolicyError(
+                f"the server at {self.url} does not say how it was started: {error}",
+                hint="start vLLM 0.32 or later with VLLM_SERVER_DEV_MODE=1",
+            ) from error
+
+    def listed(self) -> dict[str, Any]:
+        """What the server says it serves, by name (blocking): its model first, then adapters. Raises PolicyError."""
+        try:
+            answer = httpx.get(f"{self.url}/v1/models", headers=self._headers, timeout=30.0)
+            answer.raise_for_status()
+            return {model["id"]: model for model in answer.json()["data"]}
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            raise PolicyError(f"no vLLM server answers at {self.url}: {error}", hint=_SERVE_HINT) from error
 
     def label(self) -> str | None:
         """The label of the weights served now (blocking); None where the server does not tell."""
@@ -142,7 +229,7 @@ class VllmServer:
         self._client = self._client or httpx.AsyncClient(
             headers=self._headers, timeout=self.config.timeout_s, limits=httpx.Limits(max_connections=None)
         )
-        failure, told = "", False
+        failure, told, kind = "", False, PolicyError
 
         def tell(event: Any) -> None:
             nonlocal told
@@ -157,20 +244,21 @@ class VllmServer:
                 else:
                     response = await _read_events(self._client, self.url + path, body, tell)
             except httpx.TransportError as error:
-                failure = f"{type(error).__name__}: {error}"
+                failure, kind = f"{type(error).__name__}: {error}", PolicyError
                 if told:
                     break
             else:
-                if response.is_success:
-                    return response.json() if response.content else None
+                if response.is_success:  # adapters are answered for in plain text
+                    return response.json() if "json" in response.headers.get("content-type", "") else None
                 failure = f"HTTP {response.status_code}: {response.text[:500]}"
+                kind = NotServed if response.status_code == 404 else PolicyError
                 if not busy or response.status_code not in _BUSY:
                     break
             if attempt < self.config.retries:
                 # Spread out, so that hundreds of episodes do not come back in one burst.
                 wait = min(self.config.backoff_s * 2**attempt, self.config.max_backoff_s)
                 await asyncio.sleep(wait * random.uniform(0.5, 1.5))
-        raise PolicyError(f"the vLLM server at {self.url} did not answer {path}: {failure}")
+        raise kind(f"the vLLM server at {self.url} did not answer {path}: {failure}")
 
     def _request(
         self, prompt: list[int], sampling: Sampling, max_tokens: int, stop: list[int], *, generate: bool | None = None
@@ -197,12 +285,7 @@ class VllmServer:
         return _COMPLETIONS, {"model": self.model, "prompt": prompt, "return_token_ids": True, **parameters}
 
     def _served(self) -> tuple[str, Path | None, int]:
-        try:
-            answer = httpx.get(f"{self.url}/v1/models", headers=self._headers, timeout=30.0)
-            answer.raise_for_status()
-            models = {model["id"]: model for model in answer.json()["data"]}
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise PolicyError(f"no vLLM server answers at {self.url}: {error}", hint=_SERVE_HINT) from error
+        models = self.listed()
         name = self.config.model or next(iter(models), "")
         if not models.get(name, {}).get("max_model_len"):
             raise PolicyError(
@@ -233,6 +316,18 @@ class VllmServer:
                 continue
             return generate, found.labels[-1][0] if found.labels else None
         raise AssertionError("the completions endpoint either answers or raises")
+
+
+async def _sent(send: Send) -> None:
+    try:
+        await asyncio.to_thread(send)
+    except AgentGymError as error:
+        raise PolicyError(str(error.args[0])) from error
+
+
+def adapter_label(base: str | None, adapter: str) -> str:
+    """What labels a token sampled with an adapter on weights with a label of their own."""
+    return f"{base}+{adapter}"
 
 
 async def _read_events(

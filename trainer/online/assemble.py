@@ -46,7 +46,7 @@ async def assembled(
     try:
         acting = Acting(policy, load_renderer(tokenizer), profile)
         measure = held_out_measurement(config, held_out, acting, backend, store) if held_out else None
-        yield Parts(tasks, acting, backend, publisher_for(policy, config.output), measure)
+        yield Parts(tasks, acting, backend, publisher_for(policy, config), measure)
     finally:
         await policy.close()
 

@@ -59,6 +59,16 @@ class RolloutRules(BaseModel):
     patience_s: float = Field(
         300.0, ge=0, description="How long a policy server or a database may be away, in seconds."
     )
+    publish: Literal["auto", "weights", "adapter", "nccl"] = Field(
+        "auto",
+        description="What goes to the server: all weights (over the disk, or between GPUs over nccl), or LoRA adapters only; "
+        "auto: adapters where there are some and the server takes them, else weights.",
+    )
+    nccl_address: str = Field(
+        "127.0.0.1:29600",
+        pattern=r"^[^:]+:\d+$",
+        description="publish = nccl: host:port of this process, as the server's workers reach it.",
+    )
     publish_tolerance: float = Field(
         1e-3, gt=0, description="Largest logprob gap after a publish, nats; a bf16 policy needs 0.05."
     )
@@ -88,6 +98,16 @@ class OnlineConfig(RolloutRules, CurriculumRules, TrainConfig):
             return self
         from trainer.credit import CREDITS
 
+        if self.publish == "adapter" and self.policy_trains != "lora":
+            raise TrainConfigError(
+                f"publish = 'adapter' with policy_trains = {self.policy_trains!r}: there is no adapter to publish",
+                hint='set policy_trains = "lora", or publish = "weights"',
+            )
+        if self.publish in ("adapter", "nccl") and self.server is None:
+            raise TrainConfigError(
+                f"publish = {self.publish!r} without a server: a policy in this process takes the weights themselves",
+                hint='set server, or publish = "auto"',
+            )
         if self.imitate:
             raise TrainConfigError(
                 f"imitate = true with mode {self.mode!r}: demonstrations are not rolled out",

@@ -116,7 +116,7 @@ async def parts_for(task, backend, profile, tokenizer) -> AsyncIterator[Callable
         policy = TorchPolicy(TorchPolicyConfig(model=str(config.model), max_batch=4), name="policy")
         opened.append(policy)
         acting = Acting(policy, load_renderer(tokenizer), profile)
-        return Parts([task], acting, backend, publisher_for(policy, config.output))
+        return Parts([task], acting, backend, publisher_for(policy, config))
 
     yield make
     for policy in opened:

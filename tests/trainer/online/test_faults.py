@@ -120,7 +120,7 @@ async def test_the_policy_server_dies_and_returns(
 
     policy = VllmPolicy(VllmPolicyConfig(url=tiny_server.url, retries=60), name="policy")
     acting = Acting(policy, load_renderer(AutoTokenizer.from_pretrained(tiny_dir)), profile)
-    parts = Parts([task], acting, backend, publisher_for(policy, config.output))
+    parts = Parts([task], acting, backend, publisher_for(policy, config))
     with Store.open(config.store) as store:
         running = asyncio.create_task(train_online(config, parts, store, on_event))
         await stepped.wait()
