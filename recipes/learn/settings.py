@@ -41,6 +41,7 @@ class Arm(Config):
 
     credit: str
     objective: str
+    credit_options: dict[str, Any] = Field({}, description="Options of the credit.")
     objective_options: dict[str, Any] = Field({}, description="Options of the objective.")
     group: int | None = Field(None, ge=1, description="Instead of the common one.")
 

@@ -133,6 +133,7 @@ class Plan:
             "batch_trajectories": s.rl.batch,
             "group_size": arm.group or s.rl.group,
             "credit": arm.credit,
+            "credit_options": json.dumps(arm.credit_options),
             "objective": arm.objective,
             "objective_options": json.dumps(arm.objective_options),
             "policy_learning_rate": s.rl.learning_rate,

@@ -52,7 +52,17 @@ def test_the_arms_differ_in_their_algorithm_and_in_nothing_else(tmp_path: Path) 
         dry = plan(tmp_path / arm, arm=arm)
         dry.run()
         found[arm] = tomllib.loads((dry.out / "config" / f"{arm}.toml").read_text())
-    own = {"credit", "objective", "objective_options", "group_size", "output", "run_id", "model", "store"}
+    own = {
+        "credit",
+        "credit_options",
+        "objective",
+        "objective_options",
+        "group_size",
+        "output",
+        "run_id",
+        "model",
+        "store",
+    }
     shared = [{key: value for key, value in one.items() if key not in own} for one in found.values()]
     assert shared[0] == shared[1] == shared[2]
     episodes = {arm: one["steps"] * one["batch_trajectories"] for arm, one in found.items()}

@@ -178,3 +178,20 @@ def test_step_granularity_gives_each_action_one_advantage() -> None:
     third, second = 1 - 0.7, 0.7 - 0.4 + 0.5 * (1 - 0.7)
     first = 0.4 - 0.1 + 0.5 * second
     assert ours.tolist() == pytest.approx([first, first, second, third, third, third, 0.8, 0.8])
+
+
+def test_whitened_advantages_are_verls() -> None:
+    """A critic that is wrong by a constant changes nothing then: neither sign nor size."""
+    torch_functional = pytest.importorskip(
+        "verl.utils.torch_functional", reason="verl is not installed (make test does)"
+    )
+    item = given([1, 7, 3], truncated=False)
+    raw = CREDITS.build("sao-gae", {}).advantages(item)
+    ours = CREDITS.build("sao-gae", {"whiten": True}).advantages(item)
+    theirs = torch_functional.masked_whiten(raw, torch.ones_like(raw))
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert abs(float(ours.mean())) < 1e-12
+
+
+def test_one_advantage_alone_is_whitened_to_nothing() -> None:
+    assert CREDITS.build("sao-gae", {"whiten": True}).advantages(given([1])).tolist() == [0.0]

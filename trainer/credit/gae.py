@@ -51,6 +51,16 @@ def length_adaptive_lambda(lengths: Tensor, alpha: float) -> Tensor:
     return (1 - 1 / (alpha * lengths.double())).clamp(0, 1)
 
 
+def whitened(advantages: Tensor) -> Tensor:
+    """(Â − mean)/√(var + 1e-8), with the unbiased variance, as PPO's implementations do. [N]; one alone becomes 0.
+
+    A critic that lags behind the returns shifts all advantages of a batch: with none above 0 everything that was sampled becomes
+    less likely, format and all. The mean takes that away.
+    """
+    centred = advantages - advantages.mean()
+    return centred * (centred.square().sum() / max(len(centred) - 1, 1) + 1e-8).rsqrt()
+
+
 class GAEOptions(BaseModel):
     """λ adapted to the length of each trajectory by `alpha`, or one constant `lam`."""
 
@@ -60,6 +70,10 @@ class GAEOptions(BaseModel):
         1.5, gt=0, description="λ = 1 − 1/(α·l), l the trajectory's action tokens; null: use lam."
     )
     lam: float | None = Field(None, ge=0, le=1, description="One λ for every trajectory; excludes alpha.")
+    whiten: bool = Field(
+        False,
+        description="Advantages less their mean, over their standard deviation, both over the batch's action tokens.",
+    )
 
 
 @CREDITS.register("sao-gae", GAEOptions)
@@ -89,7 +103,7 @@ class SkipObservationGAE:
     def advantages(self, given: CreditInput) -> Tensor:
         assert given.values is not None
         assert given.bootstrap is not None
-        return skip_observation_gae(
+        found = skip_observation_gae(
             given.token_rewards,
             given.values,
             given.bootstrap,
@@ -97,3 +111,4 @@ class SkipObservationGAE:
             gamma=self.gamma,
             lam=self.lam(given.chain),
         )
+        return whitened(found) if self.options.whiten else found
