@@ -18,7 +18,6 @@ from harness.policies.scripted import Script, Turn, submission
 from harness.policies.unified_diff import read_diff
 from harness.profile import Profile
 
-
 _CODE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
