@@ -168,15 +168,17 @@ class Plan:
         print(f"── {name}: agentgym {shlex.join(words)}", file=sys.stderr, flush=True)
         if self.dry_run:
             return None
-        started = time.monotonic()
+        started, place = time.monotonic(), self.out / "stages" / f"{name}.json"
+        before = place.with_suffix(".spent")  # seconds that interrupted calls have taken
         done = subprocess.run([sys.executable, "-m", "agentgym", *words, "--json"], stdout=subprocess.PIPE, check=False)
+        seconds = time.monotonic() - started + (float(before.read_text()) if before.exists() else 0.0)
         if done.returncode:
+            before.write_text(str(seconds))
             raise StageFailed(f"stage {name} ended with exit code {done.returncode}", hint="run the same command again")
         result = json.loads(done.stdout)
         result = result if isinstance(result, dict) else {"result": result}
-        place = self.out / "stages" / f"{name}.json"
         partial = place.with_suffix(".partial")
-        partial.write_text(json.dumps({**result, "stage_seconds": time.monotonic() - started}))
+        partial.write_text(json.dumps({**result, "stage_seconds": seconds}))
         partial.rename(place)
         return result
 

@@ -6,6 +6,7 @@ import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,6 +78,18 @@ def test_a_stage_that_is_done_is_not_run_again(tmp_path: Path) -> None:
     with pytest.raises(stages.StageFailed, match="exit code 2"):
         real.stage("other", ["no-such-command"], {})
     assert real.result("other") is None
+
+
+def test_the_time_of_an_interrupted_stage_counts(tmp_path: Path, monkeypatch) -> None:
+    real = plan(tmp_path, dry_run=False)
+    (real.out / "stages").mkdir(parents=True)
+    with pytest.raises(stages.StageFailed):
+        real.stage("other", ["no-such-command"], {})
+    first = float((real.out / "stages" / "other.spent").read_text())
+    monkeypatch.setattr(stages.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout="{}"))
+    found = real.stage("other", ["no-such-command"], {})
+    assert found == {}
+    assert json.loads((real.out / "stages" / "other.json").read_text())["stage_seconds"] > first > 0
 
 
 def episode(run: str, task: int, reward: float) -> Trajectory:
