@@ -47,6 +47,8 @@ def run(command: Callable[[], object], *, as_json: bool, verbose: bool) -> int:
     _take_signals()
     try:
         return _ending(command, as_json, verbose)
+    except KeyboardInterrupt:  # in the moment between the command's end and the next lines
+        return _interrupted(as_json)
     finally:  # the interpreter's shutdown takes a while, and a Ctrl-C in it would replace the code of a command that is done
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGHUP):
