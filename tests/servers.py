@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import pwd
@@ -11,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,15 @@ class Vllm:
             if self._server.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"the vLLM server did not start:\n{self._log.read_text()[-3000:]}")
             time.sleep(1)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Vllm]:
+        """Started, and killed afterwards."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.kill()
 
     def stop(self) -> None:
         """Asks it to end; kills it where it does not."""

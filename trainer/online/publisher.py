@@ -15,12 +15,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from agentgym.store.records import Float32Array, Int32Array
 from harness.policies.probe import Scorer
@@ -60,20 +62,22 @@ class EmbeddedPublisher:
 
 
 class ServerPublisher:
-    """To a vLLM server that reads the same disk. sender: moves the weights, which the server then reads from there only when a
+    """To a vLLM server that reads the same disk. send: moves the weights, which the server then reads from there only when a
     publish failed, or when it was restarted."""
 
-    def __init__(self, policy: VllmPolicy, directory: Path, sender: NcclSender | None = None) -> None:
+    def __init__(
+        self, policy: VllmPolicy, directory: Path, send: Callable[[Mapping[str, Tensor]], None] | None = None
+    ) -> None:
         self.policy = policy
         self.directory = directory.resolve()
-        self.sender = sender
+        self.send = send
 
     async def publish(self, run: TrainingRun) -> float:
         version = run.learner.version
         place = self.directory / f"version-{version:06d}"
         weights = await asyncio.to_thread(run.weights)
         await asyncio.to_thread(save_untied, run.learner.policy, weights, place, run.source)
-        send = partial(self.sender.send, weights) if self.sender else None
+        send = partial(self.send, weights) if self.send else None
         gap = await self.policy.load_weights(place, version, score=scorer_of(run), send=send)
         for old in sorted(self.directory.glob("version-*"))[:-KEEP]:
             shutil.rmtree(old, ignore_errors=True)
@@ -105,7 +109,7 @@ def publisher_for(policy: TorchPolicy | VllmPolicy, config: OnlineConfig) -> Pub
         return EmbeddedPublisher(policy)
     directory = config.output / "published"
     if config.publish == "nccl":
-        return ServerPublisher(policy, directory, _nccl_sender(policy, config))
+        return ServerPublisher(policy, directory, _nccl_sender(policy, config).send)
     if config.publish == "weights" or config.policy_trains != "lora":
         return ServerPublisher(policy, directory)
     refusal = _no_room(policy.server.adapter_room(), config.lora_rank)

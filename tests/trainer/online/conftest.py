@@ -19,6 +19,7 @@ from agentgym.store import Store
 from agentgym.tasks import Task, load_task
 from agentgym.verify import Grade
 from harness.policies.torch_policy import TorchPolicy, TorchPolicyConfig
+from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
 from harness.profile import Limits, Profile, load_profile
 from harness.render import load_renderer
 from trainer.online.config import OnlineConfig
@@ -129,14 +130,19 @@ def store(tmp_path: Path):
         yield store
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def policy(server: Vllm) -> AsyncIterator[VllmPolicy]:
+    """To the `server` of the tests that ask for it."""
+    policy = VllmPolicy(VllmPolicyConfig(url=server.url))
+    yield policy
+    await policy.close()
+
+
 @pytest.fixture
 def tiny_server(vllm_python: str, tiny_dir: Path, tmp_path: Path) -> Iterator[Vllm]:
     server = Vllm(vllm_python, untie(tiny_dir, tmp_path / "untied"), tmp_path / "vllm.log", context=2048)
-    try:
-        server.start()
+    with server.running():
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture

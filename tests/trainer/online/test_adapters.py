@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from servers import Vllm
@@ -20,7 +19,7 @@ from agentgym.store.records import Sampling, VersionSpan
 from harness.policies.probe import Scorer
 from harness.policies.protocol import Generation, PublishError
 from harness.policies.sampling import recompute
-from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
+from harness.policies.vllm_policy import VllmPolicy
 from harness.policies.vllm_server import AdapterRoom
 from harness.render import load_renderer
 from trainer.errors import TrainConfigError
@@ -39,18 +38,8 @@ def server(vllm_python: str, tiny_dir: Path, tmp_path_factory: pytest.TempPathFa
     """From the tied model as it is: its own weights never change."""
     log = tmp_path_factory.mktemp("vllm") / "server.log"
     server = Vllm(vllm_python, tiny_dir, log, context=2048, adapters=SLOTS)
-    try:
-        server.start()
+    with server.running():
         yield server
-    finally:
-        server.kill()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def policy(server: Vllm) -> AsyncIterator[VllmPolicy]:
-    policy = VllmPolicy(VllmPolicyConfig(url=server.url))
-    yield policy
-    await policy.close()
 
 
 @pytest.fixture

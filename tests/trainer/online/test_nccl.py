@@ -6,12 +6,11 @@ import asyncio
 import os
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
-import pytest_asyncio
 import torch
 from safetensors.torch import save_file
 from servers import WITHOUT_GPU, Vllm
@@ -20,7 +19,7 @@ from torch import Tensor
 from agentgym.models import untie
 from agentgym.store.records import Sampling
 from harness.policies.protocol import Generation, OnTokens, PublishError
-from harness.policies.vllm_policy import VllmPolicy, VllmPolicyConfig
+from harness.policies.vllm_policy import VllmPolicy
 from trainer.errors import TrainConfigError, TransferError
 from trainer.online.publisher import ServerPublisher, publisher_for, scorer_of
 from trainer.run import TrainingRun
@@ -55,18 +54,8 @@ class Elsewhere:
 def server(vllm_python: str, tiny_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
     place = tmp_path_factory.mktemp("vllm")
     server = Vllm(vllm_python, untie(tiny_dir, place / "untied"), place / "server.log", context=2048, transfer=True)
-    try:
-        server.start()
+    with server.running():
         yield server
-    finally:
-        server.kill()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def policy(server: Vllm) -> AsyncIterator[VllmPolicy]:
-    policy = VllmPolicy(VllmPolicyConfig(url=server.url))
-    yield policy
-    await policy.close()
 
 
 async def sample(policy: VllmPolicy, tokens: int, on_tokens: OnTokens = lambda tokens: None) -> Generation:
@@ -86,7 +75,7 @@ async def test_a_generation_crosses_a_transfer_and_a_failed_one_is_undone(
     arrive than were meant, then the version before is served again, from its directory."""
     run = TrainingRun(configured(), lambda event: None)
     sender = Elsewhere(vllm_python, policy.server.url, tmp_path)
-    publisher = ServerPublisher(policy, tmp_path / "published", sender)  # type: ignore[arg-type]
+    publisher = ServerPublisher(policy, tmp_path / "published", sender.send)
     await ServerPublisher(policy, publisher.directory).publish(run)
     with torch.no_grad():
         for parameter in run.learner.policy.parameters():
