@@ -31,7 +31,7 @@ from recipes.learn.settings import LearnSettings
 
 PROFILE = Path(__file__).parent / "profile.toml"
 HELD_OUT = ("instances", "modules")
-SOMETIMES = 0.3
+SOMETIMES = 0.4
 """Families with about this success are trained on: there is something to reinforce and much to learn."""
 T = TypeVar("T")
 

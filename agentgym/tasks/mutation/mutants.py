@@ -175,8 +175,16 @@ def mutants_of(sites: Iterable[Site]) -> Iterator[Mutant]:
             yield mutant
 
 
+def _turn(site: Site, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed} {site.path} {site.operator}".encode()).digest()
+
+
 def shuffled(sites: Iterable[Site], seed: int) -> Iterator[Site]:
-    """The sites in a seeded order that goes round the modules' functions and prefers operators not used lately."""
+    """The sites in a seeded order that goes round the modules' functions and prefers operators not used lately.
+
+    Which operator of several unused ones comes first is another one for each module, so that the first bugs of many modules are
+    of many kinds, and not of those that have the most places.
+    """
     groups: dict[tuple[str, str], list[Site]] = defaultdict(list)
     for site in sites:
         groups[site.path, site.function].append(site)
@@ -188,7 +196,7 @@ def shuffled(sites: Iterable[Site], seed: int) -> Iterator[Site]:
     recent: deque[str] = deque(maxlen=40)
     while any(queues):
         for queue in filter(None, queues):
-            rarest = min(queue, key=lambda site: recent.count(site.operator))
+            rarest = min(queue, key=lambda site: (recent.count(site.operator), _turn(site, seed)))
             queue.remove(rarest)
             recent.append(rarest.operator)
             yield rarest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from itertools import islice
 
 import pytest
@@ -112,6 +113,16 @@ def test_the_order_is_seeded_and_covers_functions_evenly():
     assert keys(1) != keys(2)
     assert sorted(keys(1)) == sorted(keys(2))
     assert {site.function for site in islice(shuffled(sites_of("m.py", text), 1), 2)} == {"Thing.method", "other"}
+
+
+def test_the_first_bugs_of_many_modules_are_of_many_kinds():
+    text = "def steps(a, b):\n    return [a + 1, b + 2, 3, 4, 5, 6, 7, 8, 9] if a < b and a == 10 else [11, 12, 13]\n"
+
+    firsts = Counter(next(shuffled(sites_of(f"m{number}.py", text), 0)).operator for number in range(60))
+
+    # by their places alone, 50 of the 60 would be off by one
+    assert firsts.keys() == {site.operator for site in sites_of("m.py", text)}
+    assert max(firsts.values()) < 25
 
 
 def test_a_module_that_does_not_parse_has_no_sites():
