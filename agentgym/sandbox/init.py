@@ -22,8 +22,10 @@ import select
 import signal
 import socket
 import sys
+import time
 
 _DATAGRAM = 1 << 18
+_DYING_S = 5.0
 _PR_SET_DUMPABLE = 4
 
 
@@ -48,7 +50,8 @@ def serve(channel: socket.socket) -> None:
         if not message:
             return
         if "kill" in message:
-            kill_all()
+            for request, status in end_all(running):
+                channel.send(json.dumps({"id": request, "status": status}).encode())
             continue
         try:
             running[start(message, descriptors, channel)] = message["id"]
@@ -111,11 +114,20 @@ def set_dumpable(value: bool) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(value), 0, 0, 0)
 
 
-def kill_all() -> None:
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+def end_all(running: dict[int, int]) -> list[tuple[int, int]]:
+    """Kill everything and reap it, so that whatever is asked for next finds all process slots free: RLIMIT_NPROC counts what
+    is dying as well as what is dead and not reaped. Gives up where something does not die, in the kernel, within seconds.
+    """
+    ended = []
+    deadline = time.monotonic() + _DYING_S
+    while time.monotonic() < deadline:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:  # not even a dead one
+            break
+        ended += reap(running)
+        time.sleep(0.001)
+    return ended
 
 
 if __name__ == "__main__":

@@ -238,6 +238,37 @@ def processes(command: str) -> list[str]:
     return found
 
 
+PID_1 = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import init
+running = {}
+for number in range(100):
+    pid = os.fork()
+    if pid == 0:
+        os.fork()
+        kept = b"x" * (8 << 20)
+        signal.pause()
+    running[pid] = number
+ended = init.end_all(running)
+print(sorted(number for number, status in ended) == list(range(100)), {status for _, status in ended}, running)
+print([name for name in os.listdir("/proc") if name.isdigit()])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a PID namespace of its own, which takes root")
+def test_once_all_are_killed_no_process_slot_is_taken_by_the_dead():
+    """Where RLIMIT_NPROC is the limit, a dead process that nobody reaped counts, and the next shell would not start."""
+    ended = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", PID_1, REPOSITORY / "agentgym/sandbox"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ended.stdout == "True {137} {}\n['1']\n"
+
+
 def test_a_tree_with_locked_directories_can_be_removed(tmp_path: Path):
     (tmp_path / "tree/locked/inner").mkdir(parents=True)
     (tmp_path / "tree/locked").chmod(0)
