@@ -23,6 +23,12 @@ import sqlalchemy as sa
 WITHOUT_GPU = Path(__file__).parent / "trainer" / "online" / "without_gpu"
 
 
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now, for a program that cannot say which it took."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
 class Postgres:
     """A server of our own, as an unprivileged user (it refuses root); without PostgreSQL the test is skipped. url: its database.
 
@@ -94,9 +100,7 @@ class Vllm:
     def __init__(
         self, python: str, model: Path, log: Path, *, context: int, adapters: int = 0, transfer: bool = False
     ) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
         self._command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)]

@@ -1,11 +1,13 @@
-"""`agentgym serve` as tests start it: the real command, on a free port, whose log says what went wrong."""
+"""Servers of our own as tests start them: `agentgym serve`, whose log says what went wrong, or an application in a thread."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import uvicorn
+from fastapi import FastAPI
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,6 +55,20 @@ def serving(store: Path, *options: str, command: list[str] | None = None, patien
         if process.poll() is None:
             process.terminate()
         process.wait(120)
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of an application that a thread of this process serves."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def _address(process: subprocess.Popen[bytes], log: Path, deadline: float) -> str:

@@ -15,6 +15,7 @@ import docker
 import pytest
 import zstandard
 from docker.errors import ImageNotFound
+from servers import free_port
 
 from agentgym.sandbox import bundle, images
 from agentgym.sandbox.kubernetes.config import KubernetesConfig
@@ -107,8 +108,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if program is None:
         pytest.skip("no registry program on this machine (Debian: apt-get install docker-registry)")
     place = tmp_path_factory.mktemp("registry")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = {
         "version": 0.1,
         "storage": {"filesystem": {"rootdirectory": str(place / "data")}},

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-
 import httpx
 import pytest
-import uvicorn
+from serving import listening
 
 from agentgym.client import Client, ServerError
 from agentgym.server import ServerSettings, create_app
@@ -23,16 +20,8 @@ def app(filled, tmp_path):
 def client(app):
     """A client of the application behind a real socket."""
     token, _ = app.state.tokens.create("client", "run")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    with Client(f"http://127.0.0.1:{port}", token) as opened:
+    with listening(app) as address, Client(address, token) as opened:
         yield opened
-    server.should_exit = True
-    thread.join()
 
 
 def test_trajectories_stream_over_pages(client) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-import uvicorn
-from serving import environment
+from serving import environment, listening
 
 from agentgym.cli import remote
 from agentgym.cli.main import app
@@ -38,17 +35,9 @@ def served(filled, tmp_path, task_directory) -> Iterator[str]:
     registry = Registry(filled)
     registry.register(load_task(task_directory))
     registry.close()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     settings = ServerSettings(runs_dir=tmp_path / "runs")
-    made = create_app(str(filled), settings, words=words)
-    server = uvicorn.Server(uvicorn.Config(made, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with listening(create_app(str(filled), settings, words=words)) as address:
+        yield address
 
 
 def asked(capsys, server: str, *arguments: str) -> dict:

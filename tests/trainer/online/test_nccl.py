@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from servers import WITHOUT_GPU, Vllm
+from servers import WITHOUT_GPU, Vllm, free_port
 from torch import Tensor
 
 from agentgym.models import untie
@@ -39,12 +38,9 @@ class Elsewhere:
     def send(self, weights: Mapping[str, Tensor]) -> None:
         file = self.directory / "sent.safetensors"
         save_file({name: (tensor * self.factor).contiguous() for name, tensor in weights.items()}, file)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
         repository = Path(__file__).resolve().parents[3]
         places = {"PYTHONPATH": f"{WITHOUT_GPU}:{repository}", "OMP_NUM_THREADS": "1"}
-        command = [self.python, WITHOUT_GPU / "send.py", self.url, port, file]
+        command = [self.python, WITHOUT_GPU / "send.py", self.url, str(free_port()), file]
         done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, timeout=400)
         if done.returncode:
             raise TransferError(done.stderr[-2000:])
