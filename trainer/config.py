@@ -76,6 +76,12 @@ class LearnerConfig(BaseModel):
         description="What of the policy learns: every weight, or LoRA adapters (they want 10 to 100 times the rate).",
     )
     policy_learning_rate: float = Field(1e-6, gt=0, description="AdamW learning rate of the policy.")
+    policy_warmup_steps: int = Field(
+        0, ge=0, description="Policy updates over which its learning rate grows linearly to the full one."
+    )
+    policy_decay_steps: int | None = Field(
+        None, ge=1, description="Policy updates over which its learning rate falls linearly to 0; unset: constant."
+    )
     policy_updates: int = Field(1, ge=1, description="Policy updates per batch; SAO takes one.")
     value_learning_rate: float = Field(5e-6, gt=0, description="AdamW learning rate of the critic's projections.")
     value_head_learning_rate: float = Field(

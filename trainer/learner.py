@@ -24,7 +24,7 @@ from trainer.evidence import Row
 from trainer.models import Policy, choose_checkpointing, decoder_layers, in_decoder, load_policy
 from trainer.objectives import OBJECTIVES, ActionTokens
 from trainer.objectives.kl import kl_estimate
-from trainer.optimizer import adamw, apply
+from trainer.optimizer import adamw, apply, scheduled
 from trainer.progress import Progress, silent
 from trainer.ranks import Ranks
 from trainer.trace import StepTokens, position_metrics
@@ -180,11 +180,14 @@ class Learner:
             self.ranks.sum(flat)
         total = float(self.ranks.sum(torch.tensor(total)))
         size = effective_sample_size(trajectory_weights(logprobs - batch.behaviour, batch.chain))
-        scale = math.sqrt(size) if self.config.step_scaling == "effective-sample-size" else 1.0
+        scale = scheduled(self.version, self.config)
+        if self.config.step_scaling == "effective-sample-size":
+            scale *= math.sqrt(size)
         who = f"policy (version {self.version})"
         norm = apply(self.optimizer, self.config.max_gradient_norm, total, who, scale=scale)
         self.tokens = StepTokens(advantages, (logprobs - batch.behaviour).exp(), kept, values)
         metrics = {"policy_loss": total, "policy_gradient_norm": norm, "trajectory_effective_sample_size": size}
+        metrics["policy_learning_rate"] = scale * self.config.policy_learning_rate
         if reference is not None:
             metrics["reference_kl"] = float(kl_estimate(logprobs, reference, "k3").mean())
         return metrics | ratio_metrics(logprobs, batch.behaviour, kept, entropies)

@@ -23,6 +23,13 @@ def adamw(groups: list[tuple[Iterable[nn.Parameter], float]], config: LearnerCon
     )
 
 
+def scheduled(step: int, config: LearnerConfig) -> float:
+    """Share of the policy's learning rate that its schedule leaves for an update, after `step` others: warm-up, linear decay."""
+    grown = min(1.0, (step + 1) / config.policy_warmup_steps) if config.policy_warmup_steps else 1.0
+    left = max(0.0, 1 - step / config.policy_decay_steps) if config.policy_decay_steps else 1.0
+    return min(grown, left)
+
+
 def apply(optimizer: torch.optim.Optimizer, max_norm: float, loss: float, who: str, *, scale: float = 1.0) -> float:
     """Clip, step with `scale` times the learning rate, clear; the gradient norm before clipping.
 

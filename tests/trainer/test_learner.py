@@ -196,6 +196,22 @@ def test_a_batch_that_few_trajectories_dominate_takes_a_smaller_step(make_policy
     torch.testing.assert_close(moved["effective-sample-size"], moved["none"] * rho**0.5, rtol=1e-3, atol=1e-7)
 
 
+def test_the_learning_rate_grows_and_falls_with_the_version(make_policy, policy, sample) -> None:
+    """Each update's rate follows from how many the weights have seen, so a resumed run goes on where it was."""
+    batch = make_batch(policy, sample, 1000)
+    schedule = {"policy_warmup_steps": 3, "policy_decay_steps": 8}
+    learner = learner_of(make_policy, credit="reinforce", objective="tis", policy_learning_rate=8e-3, **schedule)
+    rates = []
+    for version in (0, 1, 2, 4, 7, 8, 9):
+        learner.version = version
+        before = torch.cat([p.detach().flatten().clone() for p in learner.policy.parameters()])
+        rates.append(learner.step(batch)["policy_learning_rate"])
+        moved = (torch.cat([p.detach().flatten() for p in learner.policy.parameters()]) - before).abs().max()
+        assert moved == 0 if rates[-1] == 0 else moved > 0
+    assert rates == pytest.approx([8e-3 / 3, 16e-3 / 3, 6e-3, 4e-3, 1e-3, 0, 0])
+    assert learner_of(make_policy, credit="reinforce", objective="tis").step(batch)["policy_learning_rate"] == 1e-3
+
+
 def test_the_effective_sample_size_counts_trajectories() -> None:
     from trainer.chain import Chain
     from trainer.diagnostics import effective_sample_size, trajectory_weights
