@@ -31,6 +31,7 @@ from agentgym.tasks.rediscover import (
     shipped_references,
 )
 from agentgym.tasks.survival import insert
+from agentgym.together import together
 
 
 def register(group: typer.Typer) -> None:
@@ -114,6 +115,4 @@ async def _rediscover(pending: Sequence[Reference], name: Any, jobs: int, result
                 bars.advance(bar)
                 return found
 
-            async with asyncio.TaskGroup() as group:
-                running = [group.create_task(one(reference)) for reference in pending]
-    return [task.result() for task in running]
+            return await together(map(one, pending))

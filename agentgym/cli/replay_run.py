@@ -21,6 +21,7 @@ from agentgym.store import Store, Trajectory
 from agentgym.store.records import PolicyKind
 from agentgym.store.states import WorkspaceStates
 from agentgym.tasks import Task
+from agentgym.together import together
 from harness.progress import progress
 from harness.render import GuardedRenderer, load_renderer
 from harness.replay import (
@@ -62,12 +63,7 @@ class Replayer:
             if plan.reexecute or plan.regrade or plan.progress or plan.from_step is not None:
                 self._backend = await stack.enter_async_context(backend_for(plan.backend, owner="replay"))
             workers = (self._worker(waiting, found, on_done) for _ in range(min(plan.concurrency, len(ids))))
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for worker in workers:
-                        group.create_task(worker)
-            except ExceptionGroup as failed:
-                raise failed.exceptions[0] from None
+            await together(workers)
             if "_policy" in self.__dict__:
                 await self._policy.close()
         self._registry.close()

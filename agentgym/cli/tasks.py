@@ -31,6 +31,7 @@ from agentgym.tasks.loader import task_directories
 from agentgym.tasks.registry import RegisteredTask, Registry, Status
 from agentgym.tasks.report import ValidationReport
 from agentgym.tasks.validation import validate
+from agentgym.together import together
 
 if TYPE_CHECKING:
     from agentgym.server.api.models import TaskInfo
@@ -170,9 +171,7 @@ async def _validate(tasks: list[Task], registry: Registry, name: str, *, repeats
                     bars.advance(overall)
                     return report
 
-            async with asyncio.TaskGroup() as group:
-                for task in tasks:
-                    group.create_task(one(task))
+            await together(map(one, tasks))
 
 
 def _entry_json(entry: RegisteredTask | TaskInfo) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from agentgym.sandbox.protocol import Image, SandboxBackend
 from agentgym.store import Trajectory
 from agentgym.store.records import Int32Array, Step, Termination, first_call_at
 from agentgym.tasks.model import Task
+from agentgym.together import together
 from harness.budget import Budget
 from harness.context import Context
 from harness.episode import run_episode
@@ -182,9 +183,4 @@ async def fork(
         on_done(ended)
         return ended
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(number)) for number in range(rollouts)]
-    except ExceptionGroup as failed:  # the others were cancelled for it, and have closed their sandboxes
-        raise failed.exceptions[0] from None
-    return [task.result() for task in running]
+    return await together(map(one, range(rollouts)))

@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from agentgym.tasks.mutation.mutants import Choice
 from agentgym.tasks.mutation.sets import HELD_OUT, SetName, deal, share_of, split_of
 from agentgym.tasks.mutation.trial import Workbench
 from agentgym.tasks.mutation.write import Show, write_mutant
+from agentgym.together import together
 
 OnFound = Callable[[int], None]
 WRITERS = 4
@@ -145,7 +146,7 @@ class _Search:
             if not active:
                 break
             share, lanes = -(-missing // len(active)), max(1, self.workers // len(active))
-            await _together(more(finder, share, lanes) for finder in active)
+            await together(more(finder, share, lanes) for finder in active)
         found = _trimmed([one.found for one in finders], wanted)
         self.total = before + len(found)
         return found
@@ -167,21 +168,11 @@ class _Search:
         bugs = goal = -(-wanted // spellings)
         while True:
             found = {f"{bug.base.name} {bug.mutant.key}": bug for bug in await self.find(finders, goal)}
-            await _together(spell(key, found[key]) for key in found.keys() - spelled.keys())
+            await together(spell(key, found[key]) for key in found.keys() - spelled.keys())
             whole = [spelled[key] for key in found if len(spelled[key]) == spellings]
             if len(whole) >= bugs or len(found) < goal:
                 return [task for one in whole for task in one][:wanted]
             goal += bugs - len(whole)
-
-
-async def _together(jobs: Iterable[Coroutine[None, None, None]]) -> None:
-    """All of them; the first failure ends the others and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for job in jobs:
-                group.create_task(job)
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
 
 
 def _trimmed(found: Sequence[Sequence[Found]], wanted: int) -> list[Found]:
