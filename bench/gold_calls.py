@@ -24,9 +24,9 @@ from transformers import AutoModelForCausalLM
 
 from agentgym.config import parse_config, read_toml
 from agentgym.store import Store, TrajectoryFilter
-from agentgym.tasks import load_task, toml
+from agentgym.tasks import load_task
 from recipes.learn.settings import LearnSettings
-from recipes.learn.stages import HELD_OUT, PROFILE, Plan
+from recipes.learn.stages import HELD_OUT, Plan
 
 
 class GoldCall(NamedTuple):
@@ -71,26 +71,20 @@ def main() -> None:
         groups[operators[call.task].removeprefix("operator:")].append(index)
         groups["all"].append(index)
     for name, members in sorted(groups.items(), key=lambda group: (group[0] == "all", group[0])):
-        cells = [[each[index] for index in members] for each in (before, after)]
-        ps, greedy = ([f"{mean([one[place] for one in each]):.3f}" for each in cells] for place in (0, 1))
-        table.add_row(name, str(len(members)), *ps, *greedy)
+        own = [[each[index] for index in members] for each in (before, after)]
+        ps, greedy = (
+            [mean([one.p for one in each]) for each in own],
+            [mean([one.greedy for one in each]) for each in own],
+        )
+        table.add_row(name, str(len(members)), *(f"{value:.3f}" for value in ps + greedy))
     Console(stderr=True).print(table)
     print(json.dumps(result))
 
 
 def gold_calls(plan: Plan, which: str) -> list[GoldCall]:
     """The one call of each scripted episode, in the tokens of the model."""
-    s, store = plan.settings, plan.out / "gold-calls.db"
-    config = {
-        "policy": "edit",
-        "run_id": which,
-        "concurrency": s.concurrency,
-        "profile": str(PROFILE),
-        "backend": s.backend,
-    }
-    config |= {"any_status": True, "seed": s.seed, "store": str(store), "model": s.model, "tasks": plan.tasks(which)}
-    file = plan.out / "config" / f"gold-calls-{which}.toml"
-    file.write_text("".join(f"{key} = {toml.value(value)}\n" for key, value in config.items()))
+    store = plan.out / "gold-calls.db"
+    file = plan.write_config(f"gold-calls-{which}", plan.scripted(which, which) | {"store": str(store)})
     command = [sys.executable, "-m", "agentgym", "rollout", "--config", str(file), "--json"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # skips what the store has
     with Store.open(store) as opened:

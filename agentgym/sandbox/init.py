@@ -42,16 +42,14 @@ def serve(channel: socket.socket) -> None:
         readable, _, _ = select.select([channel, wake_read], [], [])
         if wake_read in readable:
             os.read(wake_read, 4096)
-        for request, status in reap(running):
-            channel.send(json.dumps({"id": request, "status": status}).encode())
+        answer(channel, reap(running))
         if channel not in readable:
             continue
         message, descriptors = receive(channel)
         if not message:
             return
         if "kill" in message:
-            for request, status in end_all(running):
-                channel.send(json.dumps({"id": request, "status": status}).encode())
+            answer(channel, end_all(running))
             continue
         try:
             running[start(message, descriptors, channel)] = message["id"]
@@ -69,6 +67,11 @@ def receive(channel: socket.socket) -> tuple[dict, list[int]]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
     return (json.loads(data) if data else {}), list(descriptors)
+
+
+def answer(channel: socket.socket, ended: list[tuple[int, int]]) -> None:
+    for request, status in ended:
+        channel.send(json.dumps({"id": request, "status": status}).encode())
 
 
 def start(message: dict, descriptors: list[int], channel: socket.socket) -> int:

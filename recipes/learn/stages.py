@@ -82,8 +82,7 @@ class Plan:
     def cold_start(self) -> Path:
         """Imitate gold edits in rounds until a probe on held-out instances succeeds often enough; where the weights lie."""
         s = self.settings
-        gold = {"policy": "edit", "concurrency": s.concurrency, "run_id": "gold", **self._acting(), "model": s.model}
-        self.stage("gold", ["rollout"], {}, config=gold | {"tasks": self.tasks("cold-start")})
+        self.stage("gold", ["rollout"], {}, config=self.scripted("gold", "cold-start"))
         start, few = self.out, spread(self.tasks("instances"), s.sft.probe_tasks)
         # The weights of a round are gone once the next has ended: where a run goes on under another `enough`, from the last.
         for number in range(max(1, self.rounds()), s.sft.rounds + 1):
@@ -160,11 +159,7 @@ class Plan:
             return known
         words = [*command, *_words({**options, "store": self.settings.store})]
         if config is not None:
-            file = self.out / "config" / f"{name}.toml"
-            file.write_text(
-                "".join(f"{key} = {toml.value(value)}\n" for key, value in config.items() if value is not None)
-            )
-            words = [*command, "--config", str(file)]
+            words = [*command, "--config", str(self.write_config(name, config))]
         print(f"── {name}: agentgym {shlex.join(words)}", file=sys.stderr, flush=True)
         if self.dry_run:
             return None
@@ -181,6 +176,18 @@ class Plan:
         partial.write_text(json.dumps({**result, "stage_seconds": seconds}))
         partial.rename(place)
         return result
+
+    def write_config(self, name: str, config: Mapping[str, Any]) -> Path:
+        """A file for --config; what is None is left to its default."""
+        file = self.out / "config" / f"{name}.toml"
+        file.write_text("".join(f"{key} = {toml.value(value)}\n" for key, value in config.items() if value is not None))
+        return file
+
+    def scripted(self, run_id: str, which: str) -> dict[str, Any]:
+        """Rollouts of the gold edits of one set, in the tokens of the model."""
+        s = self.settings
+        config = {"policy": "edit", "concurrency": s.concurrency, "run_id": run_id, **self._acting(), "model": s.model}
+        return config | {"tasks": self.tasks(which)}
 
     def result(self, name: str) -> dict[str, Any] | None:
         place = self.out / "stages" / f"{name}.json"

@@ -256,11 +256,13 @@ print([name for name in os.listdir("/proc") if name.isdigit()])
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a PID namespace of its own, which takes root")
-def test_once_all_are_killed_no_process_slot_is_taken_by_the_dead():
+async def test_once_all_are_killed_no_process_slot_is_taken_by_the_dead(backend: LocalBackend):
     """Where RLIMIT_NPROC is the limit, a dead process that nobody reaped counts, and the next shell would not start."""
     ended = subprocess.run(
-        ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", PID_1, REPOSITORY / "agentgym/sandbox"],
+        [
+            *["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"],
+            *[sys.executable, "-c", PID_1, REPOSITORY / "agentgym/sandbox"],
+        ],
         capture_output=True,
         text=True,
         timeout=60,

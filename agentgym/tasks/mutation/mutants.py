@@ -192,11 +192,12 @@ def shuffled(sites: Iterable[Site], seed: int) -> Iterator[Site]:
     queues = [sorted(group, key=lambda site: site.key) for _, group in sorted(groups.items())]
     for queue in queues:
         dice.shuffle(queue)
+        queue.sort(key=lambda site: _turn(site, seed))
     dice.shuffle(queues)
     recent: deque[str] = deque(maxlen=40)
     while any(queues):
         for queue in filter(None, queues):
-            rarest = min(queue, key=lambda site: (recent.count(site.operator), _turn(site, seed)))
+            rarest = min(queue, key=lambda site: recent.count(site.operator))
             queue.remove(rarest)
             recent.append(rarest.operator)
             yield rarest
