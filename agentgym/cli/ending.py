@@ -47,7 +47,7 @@ def run(command: Callable[[], object], *, as_json: bool, verbose: bool) -> int:
     _take_signals()
     try:
         return _ending(command, as_json, verbose)
-    except KeyboardInterrupt:  # in the moment between the command's end and the next lines
+    except KeyboardInterrupt:  # of the command, or in the moment between its end and the next lines
         return _interrupted(as_json)
     finally:  # the interpreter's shutdown takes a while, and a Ctrl-C in it would replace the code of a command that is done
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -67,8 +67,6 @@ def _ending(command: Callable[[], object], as_json: bool, verbose: bool) -> int:
             told = getattr(end.__context__, "format_message", lambda: "see stderr")()
             _document(Failure("UsageError", told, None, code))
         return code
-    except KeyboardInterrupt:
-        return _interrupted(as_json)
     except (AgentGymError, OSError, ExceptionGroup) as error:
         failure = explain(error)
         if failure is None or (verbose and not isinstance(error, AgentGymError)):

@@ -26,6 +26,7 @@ from agentgym.errors import AgentGymError
 from agentgym.sandbox.protocol import SandboxError
 from agentgym.store import Trajectory, TrajectoryFilter
 from agentgym.tasks import Task
+from agentgym.together import together
 from harness.engine import EpisodeRunner
 from harness.jobs import Job
 from harness.policies.protocol import Policy
@@ -106,11 +107,7 @@ class Rollouts:
     async def run(self) -> None:
         """Work until cancelled. Raises RolloutsStalled and StoreError."""
         try:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(self.config.concurrency):
-                    workers.create_task(self._worker())
-        except BaseExceptionGroup as group:
-            raise _first(group) from group
+            await together(self._worker() for _ in range(self.config.concurrency))
         finally:
             await self.runner.close()
 
@@ -228,10 +225,3 @@ class Rollouts:
 
 def _seed(seed: int, prompt: int, member: int) -> int:
     return int(np.random.SeedSequence([seed, prompt, member]).generate_state(1)[0])
-
-
-def _first(group: BaseExceptionGroup) -> BaseException:
-    """The error that ended the workers; the others were cancelled by it."""
-    for error in group.exceptions:
-        return _first(error) if isinstance(error, BaseExceptionGroup) else error
-    return group
