@@ -50,7 +50,7 @@ def main() -> None:
     given = parser.parse_args()
     settings = parse_config(LearnSettings, read_toml(given.settings), origin=str(given.settings))
     plan = Plan(settings, given.arm)
-    policies = {"start": plan.out / f"sft-{plan.rounds()}-untied", "end": plan.published()}
+    policies = {"start": plan.start(plan.rounds()), "end": plan.published()}
     if missing := [str(path) for path in policies.values() if not (path / "config.json").exists()]:
         sys.exit(f"the run has not left {' or '.join(missing)}: make learn")
     operators = {

@@ -89,7 +89,7 @@ class Plan:
             if self.result(f"sft-{number}") is None:
                 self.server.close()  # imitation has the machine to itself
             self.stage(f"sft-{number}", ["train"], {}, config=self._imitation(number))
-            start = self.untied(self.sft_policy(), f"sft-{number}-untied")
+            start = self.untied(number)
             found = self.measure(f"probe-{number}", few, start, version=0)
             if found and (found["pass@1"] or {"value": 0.0})["value"] >= s.sft.enough:
                 break
@@ -136,6 +136,7 @@ class Plan:
             "objective": arm.objective,
             "objective_options": json.dumps(arm.objective_options),
             "policy_learning_rate": s.rl.learning_rate,
+            "policy_decay_steps": s.rl.decay_steps,
             "value_learning_rate": s.rl.value_learning_rate,
             "value_head_learning_rate": s.rl.value_head_learning_rate,
             "value_updates": s.rl.value_updates,
@@ -206,11 +207,15 @@ class Plan:
         last = self.result(f"sft-{self.rounds()}")
         return Path(last["checkpoint"]) / "policy" if last else self.out / "sft/step-…/policy"
 
-    def untied(self, policy: Path, name: str) -> Path:
-        target = self.out / name
-        if not self.dry_run and not (target / "config.json").exists():
-            untie(policy, target)
-        return target
+    def start(self, number: int) -> Path:
+        """What a round of imitation ended with, as the server takes it."""
+        return self.out / f"sft-{number}-untied"
+
+    def untied(self, number: int) -> Path:
+        start = self.start(number)
+        if not self.dry_run and not (start / "config.json").exists():
+            untie(self.sft_policy(), start)
+        return start
 
     def published(self) -> Path:
         """What the arm's last update published."""
