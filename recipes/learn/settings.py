@@ -28,7 +28,6 @@ class Rl(Config):
     batch: int = Field(ge=1, description="Trajectories per update.")
     group: int = Field(ge=1, description="Rollouts per prompt.")
     learning_rate: float = Field(gt=0, description="Of the policy.")
-    decay_steps: int | None = Field(None, ge=1, description="Updates in which that would fall to 0; not given: it stays.")
     value_learning_rate: float = Field(gt=0, description="Of the critic's projections.")
     value_head_learning_rate: float = Field(gt=0, description="Of the critic's head.")
     value_updates: int = Field(ge=1, description="Critic updates per policy update.")

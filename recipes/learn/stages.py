@@ -136,7 +136,6 @@ class Plan:
             "objective": arm.objective,
             "objective_options": json.dumps(arm.objective_options),
             "policy_learning_rate": s.rl.learning_rate,
-            "policy_decay_steps": s.rl.decay_steps,
             "value_learning_rate": s.rl.value_learning_rate,
             "value_head_learning_rate": s.rl.value_head_learning_rate,
             "value_updates": s.rl.value_updates,
