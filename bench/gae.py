@@ -21,7 +21,7 @@ from rich.table import Table
 from trainer.chain import Chain
 from trainer.credit.gae import skip_observation_gae
 
-TRAJECTORIES, LENGTH, ROUNDS = 128, 65_536, 7
+TRAJECTORIES, LENGTH, ROUNDS = 128, 65_536, 20
 GAMMA, LAMBDA = 0.999, 0.95
 
 

@@ -18,7 +18,7 @@ from trainer.credit.protocol import CREDITS, CreditInput, Need
 from trainer.credit.scan import discounted_suffix_sum
 from trainer.errors import TrainConfigError
 
-TILE = 1 << 19
+TILE = 3 << 18
 """Action tokens worked on at a time: whole trajectories, few enough for a processor's cache."""
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 from trainer.chain import Chain
 
-BLOCK = 32
+BLOCK = 16
 
 
 def discounted_suffix_sum(x: Tensor, decay: Tensor, chain: Chain) -> Tensor:
